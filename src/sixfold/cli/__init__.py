@@ -1,0 +1,72 @@
+"""The command line: a thin layer over the public API, one file per command.
+
+Commands import what they need when they run, so that `sixfold --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import typer
+
+from sixfold.cli.check import check
+from sixfold.cli.corpus import corpus
+from sixfold.cli.demo import demo
+from sixfold.cli.doctor import doctor
+from sixfold.cli.evaluate import evaluate
+from sixfold.cli.plan import plan
+from sixfold.cli.score import score
+from sixfold.cli.train import train
+from sixfold.cli.translate import translate
+from sixfold.errors import SixfoldError
+
+app = typer.Typer(
+    name="sixfold",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Two text files in, your own translation model out: the Transformer of "
+    '"Attention Is All You Need" as real software.',
+    epilog="Start with: [bold]sixfold demo[/bold]",
+)
+for command in (demo, train, translate, evaluate, score, check, plan, corpus, doctor):
+    app.command()(command)
+
+
+@app.callback()
+def options(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    """Hold the options that stand before any command."""
+    if debug:
+        os.environ["SIXFOLD_DEBUG"] = "1"
+    if version:
+        import sixfold
+
+        print(f"sixfold {sixfold.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line: 0 done, 1 the work failed, 2 the request or input was wrong."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # UTF-8 whatever the locale says (FAULTS 42)
+            stream.reconfigure(encoding="utf-8", newline="\n")
+    try:
+        app()
+    except SixfoldError as error:
+        sys.exit(report(error))
+
+
+def report(error: SixfoldError) -> int:
+    """Print an error of ours the way a person can use it, and return the exit code."""
+    if os.environ.get("SIXFOLD_DEBUG"):
+        traceback.print_exception(error)
+    print(f"error: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return error.exit_code

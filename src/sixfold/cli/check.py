@@ -1,0 +1,135 @@
+"""`sixfold check`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sixfold.data.check import Finding, LengthStatistics, Report
+
+
+def check(
+    source: Annotated[
+        Path, typer.Argument(help="Source text, or one file that holds both sides; - is standard input.")
+    ],
+    target: Annotated[Path | None, typer.Argument(help="Target text, line n for line n.")] = None,
+    test: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--test", metavar="SOURCE TARGET", help="A test set (or two folders of them) to look for."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    write_clean: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-clean",
+            metavar="PREFIX",
+            help="Write the clean pairs: PREFIX.en and PREFIX.de, or PREFIX.tsv (tabs inside become spaces).",
+        ),
+    ] = None,
+) -> None:
+    """Look for what is wrong with parallel text before a model learns it.
+
+    Finds blank, overlong, lopsided, duplicate and untranslated pairs, foreign scripts, control characters,
+    encoding damage, lines that slipped out of step, and what the training text shares with a test set.
+    Reads line-aligned files, TSV, JSONL, TMX, Parquet and PO, also compressed, or folders of them.
+
+    Example: sixfold check train.en train.de --test test.en test.de --write-clean clean
+    """
+    from sixfold.cli.progress import progress
+    from sixfold.data.check import check_pairs
+    from sixfold.data.clean import clean_paths, refuse_overwriting, writing_pairs
+    from sixfold.data.readers import open_pairs
+
+    pairs = open_pairs(source, target)
+    test_pairs = open_pairs(*test) if test else None
+    outputs = clean_paths(write_clean, source, target) if write_clean else ()
+    refuse_overwriting(outputs, pairs.paths)
+    with (
+        writing_pairs(outputs) if outputs else nullcontext(lambda _: None) as keep,
+        progress("checking") as tick,
+    ):
+        report = check_pairs(pairs, test_pairs, tick, keep=keep)
+    if as_json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+    else:
+        show(report, len(pairs.parts) > 1)
+    if outputs:
+        kept = f"kept {report.num_clean:,} of {report.num_pairs:,} pairs"
+        print(f"{kept}: {' and '.join(map(str, outputs))}", file=sys.stderr)
+
+
+def show(report: Report, has_many_files: bool) -> None:
+    """Print the report for a person."""
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 120)
+    for side, lengths in (("source", report.source), ("target", report.target)):
+        console.print(f"{side}: {describe(lengths)}")
+    if report.findings:
+        console.print(table_of(report, has_many_files))
+    console.print(verdict(report))
+
+
+def describe(lengths: LengthStatistics) -> str:
+    """Return the lengths of a side as a phrase."""
+    return (
+        f"{lengths.mean_words:,} words a line (99% have at most {lengths.p99_words:,}), "
+        f"{lengths.mean_characters:,} characters (at most {lengths.p99_characters:,})"
+    )
+
+
+def table_of(report: Report, has_many_files: bool) -> Table:
+    """Return the findings as a table."""
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("fault", no_wrap=True)
+    table.add_column("pairs", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("first lines")
+    table.add_column("what it means")
+    for finding in report.findings:
+        share = finding.count / report.num_pairs
+        table.add_row(
+            finding.kind,
+            f"{finding.count:,}",
+            f"{share:.2%}",
+            places(finding, has_many_files),
+            finding.meaning,
+        )
+    return table
+
+
+def percent(count: int, total: int) -> str:
+    """Return a share that does not look like nothing when it is something."""
+    return f"{count / total:.2%}" if count >= total / 10_000 else "<0.01%"
+
+
+def places(finding: Finding, has_many_files: bool) -> str:
+    """Return the lines of a finding, with their files if there are several; … says that there are more."""
+    if has_many_files:
+        shown = [f"{Path(file).name}:{line}" for file, line in zip(finding.files, finding.lines, strict=True)]
+    else:
+        shown = [str(line) for line in finding.lines]
+    return ", ".join(shown) + (" …" if finding.count > len(shown) else "")
+
+
+def verdict(report: Report) -> str:
+    """Return the report in one line."""
+    pairs = f"{report.num_pairs:,} {'pair' if report.num_pairs == 1 else 'pairs'}"
+    num_faulty = report.num_pairs - report.num_clean
+    if any(not finding.is_removed for finding in report.findings):
+        return f"{pairs}, and the two sides are out of step: mend that first."
+    if not num_faulty:
+        return f"{pairs}, and no faults were found."
+    share = percent(num_faulty, report.num_pairs)
+    return f"{pairs}, {num_faulty:,} of them ({share}) with a fault; {report.num_clean:,} are clean."

@@ -1,0 +1,116 @@
+"""`sixfold demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sixfold.data.corpora import CorpusFiles
+
+NUM_SHOWN = 8
+MOST_MINUTES = 6.0
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where corpus and model go.")] = Path("demo"),
+    minutes: Annotated[float, typer.Option(min=0.2, help="How long to train.")] = MOST_MINUTES,
+    corpus: Annotated[str, typer.Option(help="A corpus of `sixfold corpus`.")] = "home-assistant",
+    languages: Annotated[str, typer.Option(help="The language pair.")] = "en-de",
+) -> None:
+    """Show the whole story in minutes: corpus, check, plan, train, translate, score.
+
+    A real translation model is trained from about 30,000 interface texts that people translated, and is then
+    scored on programs it has never seen.
+
+    Example: sixfold demo
+    """
+    from sixfold.errors import RequestError
+
+    if (output / "model").exists():
+        raise RequestError(f"{output / 'model'} is already there.", f"Delete it, or choose another: -o {output}-2")
+    heading(1, "a corpus")
+    files = get_corpus(corpus, output / "corpus", languages)
+    train, test = files.splits["train"], files.splits["test"]
+    heading(2, f"sixfold check {train.source} {train.target}")
+    show_check(train.source, train.target)
+    heading(3, f"sixfold train {train.source} {train.target} -o {output / 'model'} --minutes {minutes:g}")
+    run_training(files, output / "model", minutes)
+    heading(4, "translations of texts the model has never seen")
+    show_translations(output / "model", test.source, test.target, train.source)
+    heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target}")
+    show_scores(output / "model", test.source, test.target)
+    heading(6, "what to type next")
+    typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {output / "model"}')
+    typer.echo(f"  sixfold translate {output / 'model'} --n-best 4 --json {test.source}")
+    typer.echo("  sixfold train your.en your.de -o your-model          # two text files are all it takes")
+
+
+def heading(number: int, text: str) -> None:
+    """Print what comes next."""
+    typer.secho(f"\n{number}. {text}", bold=True)
+
+
+def get_corpus(name: str, folder: Path, languages: str) -> CorpusFiles:
+    """Fetch the corpus; if it cannot be had, say so and generate the phrasebook instead."""
+    from sixfold.cli.corpus import parse_languages
+    from sixfold.data.corpora import fetch
+    from sixfold.errors import DownloadError
+
+    try:
+        files = fetch(name, folder, parse_languages(languages))
+    except DownloadError as error:
+        typer.echo(f"{name} cannot be had ({error.message}); using the phrasebook, which needs no download.")
+        files = fetch("phrasebook", folder)
+    counts = ", ".join(f"{split.num_pairs:,} {split.name}" for split in files.splits.values())
+    typer.echo(f"{files.name}: {counts} pairs. {files.licence}. {files.origin}")
+    return files
+
+
+def show_check(source: Path, target: Path) -> None:
+    """Run the corpus doctor."""
+    from sixfold.cli.check import check
+
+    check(source, target)
+
+
+def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:
+    """Train on the corpus with its own validation text."""
+    from sixfold.train.progress import make_progress
+    from sixfold.train.run import say_outcome, train
+
+    split, valid = files.splits["train"], files.splits["val"]
+    outcome = train(
+        split.source,
+        split.target,
+        model,
+        valid=(valid.source, valid.target),
+        minutes=minutes,
+        progress=make_progress(),
+    )
+    typer.echo(say_outcome(outcome))
+    if not outcome.finished:
+        raise typer.Exit(code=130)
+
+
+def show_translations(model: Path, source: Path, target: Path, train_source: Path) -> None:
+    """Print some translations with their references, chosen by length alone among texts not in training."""
+    from sixfold.data.readers import open_pairs, read_lines
+    from sixfold.decode.translate import load
+
+    known = set(read_lines(train_source))
+    pairs = [pair for pair in open_pairs(source, target) if pair.source not in known]
+    by_length = sorted(pairs, key=lambda pair: len(pair.source))
+    chosen = by_length[len(by_length) // 4 :: max(1, len(by_length) // (2 * NUM_SHOWN))][:NUM_SHOWN]
+    translations = load(model).translate([pair.source for pair in chosen])
+    for pair, translation in zip(chosen, translations, strict=True):
+        typer.echo(f"    {pair.source}\n  → {translation}\n  = {pair.target}\n")
+
+
+def show_scores(model: Path, source: Path, target: Path) -> None:
+    """Print the metrics on the test set."""
+    from sixfold.cli.evaluate import evaluate
+
+    evaluate(model, str(source), str(target), as_json=False)

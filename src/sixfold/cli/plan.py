@@ -1,0 +1,49 @@
+"""`sixfold plan`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def plan(
+    source: Annotated[str, typer.Argument(help="Source text, or one file of pairs.")],
+    target: Annotated[str | None, typer.Argument(help="Target text.")] = None,
+    minutes: Annotated[float, typer.Option(min=0, help="The wall-clock budget of the training.")] = 0,
+    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Say what a training would be and cost: recipe, time, memory and disk, measured on this machine.
+
+    Nothing is written.
+
+    Example: sixfold plan train.en train.de
+    """
+    import json
+    from dataclasses import asdict
+
+    from sixfold.cli.progress import progress
+    from sixfold.train.estimate import estimate
+    from sixfold.train.progress import duration
+
+    with progress("reading", unit="pairs") as tick:
+        found = estimate(source, target, recipe, settings or [], minutes, device, tick)
+    if as_json:
+        content = {**asdict(found), "plan": {**asdict(found.plan), "recipe": found.plan.recipe.model_dump()}}
+        typer.echo(json.dumps(content, ensure_ascii=False))
+        return
+    for line in found.plan.reasons:
+        typer.echo(line)
+    for line in found.plan.warnings:
+        typer.echo(f"warning: {line}")
+    typer.echo(
+        f"{found.parameters / 1e6:.1f}M parameters, {found.steps:,} steps at {found.seconds_a_step:.2f} s "
+        f"({found.tokens_a_second:,.0f} target tokens/s, {found.padding_share:.1%} padding)"
+    )
+    typer.echo(
+        f"at most {duration(found.seconds)}, about {found.memory_bytes / 2**30:.1f} GiB of memory "
+        f"and {found.disk_bytes / 2**20:,.0f} MiB of disk on {found.device}"
+    )

@@ -1,0 +1,59 @@
+"""`sixfold train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    source: Annotated[
+        str | None, typer.Argument(help="Source text, or one file of pairs (TSV, JSONL, TMX, …).")
+    ] = None,
+    target: Annotated[str | None, typer.Argument(help="Target text, line by line the translation.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to write.")] = Path("model"),
+    valid: Annotated[
+        tuple[str, str] | None,
+        typer.Option(help="Source and target to validate on; otherwise some pairs are held out."),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
+    ] = 0,
+    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
+    init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+) -> None:
+    """Train a translation model from text pairs.
+
+    Subwords, size, batch and length of training are chosen from the corpus and the machine, and said. The model
+    folder translates from the first validation on. Ctrl-C saves; --resume goes on exactly where it stopped.
+
+    Example: sixfold train train.en train.de -o model --minutes 30
+    """
+    from sixfold.train.progress import make_progress
+    from sixfold.train.run import say_outcome
+    from sixfold.train.run import train as run_training
+
+    outcome = run_training(
+        source,
+        target,
+        output,
+        valid=valid,
+        recipe=recipe,
+        settings=settings or [],
+        minutes=minutes,
+        seed=seed,
+        resume=resume,
+        init=init,
+        device=device,
+        progress=make_progress(),
+    )
+    typer.echo(say_outcome(outcome), err=True)
+    if not outcome.finished:
+        raise typer.Exit(code=130)
+    typer.echo(f"translate with: sixfold translate {output}", err=True)

@@ -1,0 +1,133 @@
+"""Batches by token budget, decided by (seed, epoch, position) alone, so that resuming seeks.
+
+An epoch is a random order of all pairs, cut into pools. A pool is sorted by length and cut into batches
+with little padding, and its batches are shuffled. To go on from the middle of an epoch only the pool at
+hand is made again. Every process of a distributed run makes the same batches and takes its share of each.
+
+Shapes: B pairs, M source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sixfold.data.shards import Corpus, Ids
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
+
+BATCHES_A_POOL = 64
+
+IdPairs = list[tuple[list[int], list[int]]]
+Resample = Callable[[IdPairs, int], IdPairs]  # other spellings of the same pairs, decided by the seed
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands in its data: the batch that comes next."""
+
+    epoch: int = 0
+    pool: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some pairs as rectangles of token ids, padded at the end."""
+
+    source: NDArray[np.int64]  # (B, M), each with its end mark
+    target_in: NDArray[np.int64]  # (B, T), each behind a begin mark
+    target_out: NDArray[np.int64]  # (B, T), each with its end mark
+    pairs: Ids  # which pairs of the corpus these are
+
+    @property
+    def num_target_tokens(self) -> int:
+        """Target tokens to predict, end marks included, padding not."""
+        return int((self.target_out != PAD_ID).sum())
+
+
+class Batches:
+    """The endless sequence of batches of one run; each batch is the pairs of one training step."""
+
+    def __init__(self, corpus: Corpus, batch_tokens: int, seed: int) -> None:
+        self.num_pairs = len(corpus)
+        self.source = corpus.source_lengths + 1  # with the end mark
+        self.target = corpus.target_lengths + 1
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        mean = float(np.maximum(self.source, self.target).mean())
+        self.pool_pairs = max(1, int(BATCHES_A_POOL * batch_tokens / mean))
+        self.num_pools = -(-self.num_pairs // self.pool_pairs)
+
+    def from_position(self, start: Position) -> Iterator[tuple[Ids, Position]]:
+        """Yield the pairs of each batch and the position after it, for ever, beginning at `start`."""
+        epoch, pool, first = start.epoch, start.pool, start.batch
+        while True:
+            order = self.epoch_order(epoch)
+            while pool < self.num_pools:
+                batches = self.pool_batches(order, epoch, pool)
+                for batch in range(first, len(batches)):
+                    is_last = batch + 1 == len(batches)
+                    after = Position(epoch, pool + 1) if is_last else Position(epoch, pool, batch + 1)
+                    yield batches[batch], after
+                pool, first = pool + 1, 0
+            epoch, pool = epoch + 1, 0
+
+    def epoch_order(self, epoch: int) -> Ids:
+        """Return the random order of all pairs in one epoch."""
+        return np.random.default_rng((self.seed, epoch)).permutation(self.num_pairs)
+
+    def pool_batches(self, order: Ids, epoch: int, pool: int) -> list[Ids]:
+        """Return the batches of one pool, in the order they are trained on."""
+        pairs = order[pool * self.pool_pairs : (pool + 1) * self.pool_pairs]
+        batches = self.cut(pairs)
+        shuffled = np.random.default_rng((self.seed, epoch, pool)).permutation(len(batches))
+        return [batches[i] for i in shuffled]
+
+    def cut(self, pairs: Ids) -> list[Ids]:
+        """Sort pairs by length and cut them so that neither side of a batch exceeds the token budget."""
+        source, target = self.source[pairs], self.target[pairs]
+        in_order = np.lexsort((source, target))
+        pairs, longest = pairs[in_order], np.maximum(source, target)[in_order]
+        batches, begin, width = [], 0, 0
+        for end, length in enumerate(longest.tolist()):
+            width = max(width, length)
+            if width * (end + 1 - begin) > self.batch_tokens and end > begin:
+                batches.append(pairs[begin:end])
+                begin, width = end, length
+        batches.append(pairs[begin:])
+        return batches
+
+    def padding_share(self) -> float:
+        """Return which share of the target positions of an epoch's first pool is padding."""
+        batches = self.pool_batches(self.epoch_order(0), epoch=0, pool=0)
+        positions = sum(len(batch) * int(self.target[batch].max()) for batch in batches)
+        return 1.0 - sum(int(self.target[batch].sum()) for batch in batches) / positions
+
+    def batches_an_epoch(self) -> int:
+        """Return about how many batches an epoch has, from its first pool."""
+        pool = len(self.pool_batches(self.epoch_order(0), epoch=0, pool=0))
+        return max(1, round(pool * self.num_pairs / min(self.num_pairs, self.pool_pairs)))
+
+
+def gather(corpus: Corpus, pairs: Ids, resample: Resample | None = None, seed: int = 0) -> Batch:
+    """Read pairs from the corpus and pad them into a batch."""
+    ids = [corpus.ids(pair) for pair in pairs.tolist()]
+    if resample is not None:
+        ids = resample(ids, seed)
+    return Batch(
+        source=pad([[*source, EOS_ID] for source, _ in ids]),
+        target_in=pad([[BOS_ID, *target] for _, target in ids]),
+        target_out=pad([[*target, EOS_ID] for _, target in ids]),
+        pairs=pairs,
+    )
+
+
+def pad(rows: Sequence[list[int]]) -> NDArray[np.int64]:
+    """Return the rows as one rectangle, filled up behind the shorter ones."""
+    rectangle = np.full((len(rows), max(map(len, rows), default=0)), PAD_ID, dtype=np.int64)
+    for filled, row in zip(rectangle, rows, strict=True):
+        filled[: len(row)] = row
+    return rectangle

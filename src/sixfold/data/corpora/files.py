@@ -1,0 +1,155 @@
+"""The files of a corpus: line-aligned text, one pair of files per split, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sixfold.errors import ConfigError, DataError
+
+Pair = tuple[str, str]
+Tick = Callable[[int], None]
+
+SPLITS = ("train", "val", "test")
+HELD_OUT = 0.02  # the share of a generated corpus that may go to val, and again to test
+MAX_HELD_OUT = 1000
+
+
+@dataclass(frozen=True)
+class Split:
+    """One part of a corpus: line n of `target` translates line n of `source`."""
+
+    name: str
+    source: Path
+    target: Path
+    num_pairs: int
+
+
+@dataclass(frozen=True)
+class CorpusFiles:
+    """A corpus on disk; `overlap` counts the test pairs that also stand in train."""
+
+    name: str
+    languages: tuple[str, str]
+    licence: str
+    origin: str
+    splits: dict[str, Split]
+    overlap: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a corpus by split, before they are written, and what its reader should know of them."""
+
+    splits: Mapping[str, list[Pair]]
+    notes: tuple[str, ...] = field(default=())
+
+
+def no_tick(done: int) -> None:
+    """Report progress to nobody."""
+
+
+def share(text: str) -> float:
+    """Return a number from 0 up to 1 that depends on the text alone, on every machine and in every year."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
+
+
+def split_of(text: str, held_out: float = HELD_OUT) -> str:
+    """Return the split a text belongs to, whatever the size of the corpus."""
+    place = share(text)
+    return "test" if place < held_out else "val" if place < 2 * held_out else "train"
+
+
+def sizes(num_pairs: int) -> dict[str, int]:
+    """Return how many pairs each split gets when train gets `num_pairs`."""
+    held_out = min(MAX_HELD_OUT, max(10, num_pairs // 10))
+    return {"train": num_pairs, "val": held_out, "test": held_out}
+
+
+def fill(stream: Iterable[Pair], wanted: Mapping[str, int], tick: Tick) -> dict[str, list[Pair]]:
+    """Deal new pairs of a stream to their splits until each has its number."""
+    splits: dict[str, list[Pair]] = {name: [] for name in SPLITS}
+    seen: set[str] = set()
+    missing = sum(wanted.values())
+    for source, target in stream:
+        part = split_of(source)
+        if source in seen or len(splits[part]) >= wanted[part]:
+            continue
+        seen.add(source)
+        splits[part].append((source, target))
+        missing -= 1
+        tick(len(seen))
+        if not missing:
+            break
+    return splits
+
+
+def choose(pairs: list[Pair], number: int, seed: int = 0) -> list[Pair]:
+    """Keep `number` pairs in their order: the same ones each time for the same seed."""
+    if len(pairs) <= number:
+        return pairs
+    ranks = [(share(f"{seed}\n{source}\n{target}"), place) for place, (source, target) in enumerate(pairs)]
+    return [pairs[place] for _, place in sorted(sorted(ranks)[:number], key=lambda rank: rank[1])]
+
+
+def overlap(splits: Mapping[str, list[Pair]]) -> int:
+    """Count the test pairs that also stand in train."""
+    return len(set(splits["test"]) & set(splits["train"]))
+
+
+def write_splits(
+    splits: Mapping[str, list[Pair]], folder: Path, languages: tuple[str, str], overwrite: bool
+) -> dict[str, Split]:
+    """Write `train.en`, `train.de` and so on: all of them, or none."""
+    texts: dict[Path, str] = {}
+    for name, pairs in splits.items():
+        for side, language in enumerate(languages):
+            texts[folder / f"{name}.{language}"] = "".join(f"{pair[side]}\n" for pair in pairs)
+    if not overwrite:
+        refuse_to_replace(texts)
+    write_all(texts)
+    return {
+        name: Split(name, folder / f"{name}.{languages[0]}", folder / f"{name}.{languages[1]}", len(pairs))
+        for name, pairs in splits.items()
+    }
+
+
+def refuse_to_replace(texts: Mapping[Path, str]) -> None:
+    """Raise if a file exists and says something else."""
+    for path, text in texts.items():
+        if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+            raise ConfigError(
+                f"{path} exists and holds something else.",
+                "Choose another folder with -o, or replace the files with --force.",
+            )
+
+
+def write_all(texts: Mapping[Path, str]) -> None:
+    """Write every file under a temporary name, then rename them all."""
+    temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in texts}
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(temporary[path], text)
+        for path, part in temporary.items():
+            part.replace(path)
+    except OSError as error:
+        raise DataError(
+            f"The corpus cannot be written: {error.strerror} ({error.filename}).",
+            "Choose a folder you can write to with -o.",
+        ) from error
+    finally:
+        for part in temporary.values():
+            part.unlink(missing_ok=True)
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write UTF-8 text with bare newlines and wait until it is on the disk."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

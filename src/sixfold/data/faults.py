@@ -1,0 +1,208 @@
+"""The faults that one pair can have, each a test of its two sides.
+
+What is normal (scripts, the ratio of lengths) is learned from the beginning of the corpus itself, so that the
+tests know no languages.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from sixfold.data.formats import Pair
+
+PairTest = Callable[[str, str], bool]
+
+COMMON_SCRIPT_SHARE = 0.2  # of a side's letters, for a script to belong there
+RATIO_SLACK = 10  # characters: what may differ freely, so that short pairs are not judged by a word
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of fault: its name, what it means and what to do, and whether a clean corpus is without it."""
+
+    name: str
+    meaning: str
+    is_removed: bool = True
+
+
+EMPTY = Kind("empty side", "One side is blank, so there is nothing to learn: remove these pairs.")
+TOO_LONG = Kind("too long", "A side is longer than a sentence can be: split it, or remove it.")
+LENGTH_RATIO = Kind("length ratio", "One side is far longer than the other: hardly a translation; remove it.")
+IDENTICAL = Kind("identical sides", "Source and target are the same text: untranslated; it teaches copying.")
+WRONG_SCRIPT = Kind(
+    "wrong script", "A side is written in a script foreign to it: another language; remove it."
+)
+CONTROL = Kind(
+    "control characters", "Invisible control characters, the remains of another format: remove them."
+)
+DAMAGE = Kind("encoding damage", "Text was decoded wrongly (Ã¤ for ä): convert the original files again.")
+DUPLICATE = Kind("duplicate pair", "The same pair came before: repeats only make it weigh more.")
+TEST_PAIR = Kind(
+    "pair of the test set", "The test set has this pair, and its score would be false: remove it."
+)
+TEST_SOURCE = Kind(
+    "source of the test set", "The test set has this source, and its score would flatter: remove it."
+)
+MISALIGNED = Kind("misaligned", "The lines of the two sides do not belong together.", is_removed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a healthy pair stays within."""
+
+    max_words: int = 250
+    max_characters: int = 2000  # for languages that write no spaces
+    max_ratio: float = 3.0  # of the lengths in characters, after the corpus' own ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is normal in a corpus."""
+
+    source_scripts: frozenset[str]
+    target_scripts: frozenset[str]
+    ratio: float  # target characters to source characters
+
+
+def learn_profile(pairs: Sequence[Pair]) -> Profile:
+    """Learn from a sample what is normal."""
+    full = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
+    ratio = median(len(pair.target) / len(pair.source) for pair in full) if full else 1.0
+    return Profile(
+        source_scripts=common_scripts("".join(pair.source for pair in full)),
+        target_scripts=common_scripts("".join(pair.target for pair in full)),
+        ratio=min(max(ratio, 0.1), 10.0),
+    )
+
+
+def pair_tests(profile: Profile, limits: Limits) -> list[tuple[Kind, PairTest]]:
+    """Return the tests of a corpus, in the order in which they are reported."""
+    source_weights, target_weights = (
+        ScriptWeights(profile.source_scripts),
+        ScriptWeights(profile.target_scripts),
+    )
+    return [
+        (TOO_LONG, partial(either, partial(is_too_long, limits))),
+        (LENGTH_RATIO, partial(has_bad_ratio, limits.max_ratio, profile.ratio)),
+        (IDENTICAL, is_identical),
+        (WRONG_SCRIPT, lambda source, target: source_weights.refuse(source) or target_weights.refuse(target)),
+        (CONTROL, partial(either, has_control_characters)),
+        (DAMAGE, partial(either, has_encoding_damage)),
+    ]
+
+
+def faults_of(source: str, target: str, tests: Sequence[tuple[Kind, PairTest]]) -> list[Kind]:
+    """Return the faults of a pair; a blank side leaves nothing else to judge."""
+    if not source.strip() or not target.strip():
+        return [EMPTY]
+    return [kind for kind, is_faulty in tests if is_faulty(source, target)]
+
+
+def either(test: Callable[[str], bool], source: str, target: str) -> bool:
+    """Apply a test of one side to both."""
+    return test(source) or test(target)
+
+
+def is_too_long(limits: Limits, text: str) -> bool:
+    """Say whether a side has too many characters, or too many words."""
+    length = len(text)
+    if length > limits.max_characters:
+        return True
+    return length > 2 * limits.max_words and len(text.split()) > limits.max_words
+
+
+def has_bad_ratio(max_ratio: float, usual_ratio: float, source: str, target: str) -> bool:
+    """Say whether one side is far longer, once both are counted in characters of the wordier script."""
+    source_length = len(source) * max(1.0, usual_ratio) + RATIO_SLACK
+    target_length = len(target) * max(1.0, 1.0 / usual_ratio) + RATIO_SLACK
+    return source_length > max_ratio * target_length or target_length > max_ratio * source_length
+
+
+def is_identical(source: str, target: str) -> bool:
+    """Say whether both sides are the same words; the same number is a translation of itself."""
+    return source == target and any(map(str.isalpha, source))
+
+
+# Scripts
+
+
+class ScriptWeights(dict[str, int]):
+    """1 for a letter of a side's own scripts, -1 for any other letter, 0 for what is no letter."""
+
+    def __init__(self, own: frozenset[str]) -> None:
+        super().__init__()
+        self.own = own
+        self.ascii_is_own = "LATIN" in own or not own
+
+    def __missing__(self, character: str) -> int:
+        weight = 0
+        if character.isalpha():
+            weight = 1 if script_of(character) in self.own else -1
+        self[character] = weight
+        return weight
+
+    def refuse(self, text: str) -> bool:
+        """Say whether most letters are foreign; one foreign letter (a lone π) is not yet a language."""
+        if self.ascii_is_own and text.isascii():
+            return False
+        return bool(self.own) and sum(map(self.__getitem__, text)) <= -2
+
+
+def script_of(letter: str) -> str:
+    """Return the script of a letter, the first word of its Unicode name; the three of Japanese are one."""
+    name = unicodedata.name(letter, "UNNAMED").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")
+    script = re.split("[ -]", name, maxsplit=1)[0]
+    return "CJK" if script in ("HIRAGANA", "KATAKANA") else script
+
+
+def common_scripts(text: str) -> frozenset[str]:
+    """Return the scripts that a side is written in."""
+    letters: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if character.isalpha():
+            letters[script_of(character)] += count
+    enough = COMMON_SCRIPT_SHARE * letters.total()
+    return frozenset(script for script, count in letters.items() if count >= enough)
+
+
+# Characters
+
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all of C0 and C1 but the tab
+
+
+def has_control_characters(text: str) -> bool:
+    """Say whether a side has control characters other than a tab."""
+    return not text.isprintable() and CONTROL_CHARACTERS.search(text) is not None
+
+
+def damage_pattern() -> re.Pattern[str]:
+    """Return the pattern of UTF-8 that was read as Latin 1, as Windows 1252 or as Windows 1251.
+
+    Â, Ã, Ä and Å are letters of real languages (NÃO, MAÇÃ…), so they count only where no language has them:
+    between a small letter and what is the second byte of a character.
+    """
+    second_bytes = bytes(range(0x80, 0xC0))
+    western = re.escape(second_bytes.decode("cp1252", errors="ignore") + second_bytes[:32].decode("latin-1"))
+    cyrillic = re.escape(second_bytes.decode("cp1251", errors="ignore"))
+    never_before_a_letter = re.sub("[’‘“”„‚…–—«»‹›\xa0]", "", western)
+    return re.compile(
+        "\ufffd|ï¿½|ï»¿|â€|â‚¬|â„¢"
+        f"|[a-z][ÂÃÄÅ][{western}]|[ÂÃÄÅ][{never_before_a_letter}][a-z]"
+        r"|(?<![^\W\d_])Â[£§°©®«»¿¡¢¥\xa0]"
+        f"|(?:[ÐÑ][{western}]){{2}}|(?:[РС][{cyrillic}]){{3}}"
+    )
+
+
+DAMAGED = damage_pattern()
+SUSPICIOUS = re.compile("[ÂÃÄÅÐÑâïРС\ufffd]")  # what every damage has: most lines need no closer look
+
+
+def has_encoding_damage(text: str) -> bool:
+    """Say whether a side holds text that was decoded wrongly."""
+    return not text.isascii() and SUSPICIOUS.search(text) is not None and DAMAGED.search(text) is not None

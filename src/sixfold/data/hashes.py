@@ -1,0 +1,55 @@
+"""Sets of texts too many to keep: each text is a 64-bit hash in sorted arrays.
+
+Ten million pairs take 80 MB, and 160 MB for the moment in which two arrays are merged. Two different texts
+among ten million share a hash with a probability of three in a million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+
+def hash_texts(texts: Iterable[str]) -> Hashes:
+    """Hash texts, the same way in every process and on every machine."""
+    digests = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in texts])
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def contains(sorted_hashes: Hashes, hashes: Hashes) -> Mask:
+    """Say of each hash whether it is among the sorted ones."""
+    if not len(sorted_hashes):
+        return np.zeros(len(hashes), dtype=bool)
+    places = np.searchsorted(sorted_hashes, hashes).clip(max=len(sorted_hashes) - 1)
+    found: Mask = sorted_hashes[places] == hashes
+    return found
+
+
+class SeenHashes:
+    """A growing set of hashes, kept in a few sorted arrays, each less than half as long as the last."""
+
+    def __init__(self) -> None:
+        self.levels: list[Hashes] = []
+
+    def add(self, hashes: Hashes) -> Mask:
+        """Add hashes, and say of each whether it was there before, or earlier among these."""
+        new, first_places = np.unique(hashes, return_index=True)
+        seen = np.ones(len(hashes), dtype=bool)
+        seen[first_places] = False
+        for level in self.levels:
+            seen |= contains(level, hashes)
+        self.insert(new)
+        return seen
+
+    def insert(self, level: Hashes) -> None:
+        """Keep a sorted array, merged with those that are not much longer, so that there are few."""
+        while self.levels and len(self.levels[-1]) <= 2 * len(level):
+            level = np.concatenate([self.levels.pop(), level])
+            level.sort(kind="stable")  # merges sorted runs in one pass
+        self.levels.append(level)

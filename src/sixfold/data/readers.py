@@ -1,0 +1,185 @@
+"""Pairs from files: two line-aligned files, or one file that holds both sides, or folders of them.
+
+The format is told by the content and the name; the streams below tell the compression.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from sixfold.data.formats import (
+    Languages,
+    Pair,
+    read_aligned,
+    read_jsonl,
+    read_parquet,
+    read_po,
+    read_tmx,
+    read_tsv,
+)
+from sixfold.data.streams import Input, find_input, first_bytes, read_lines
+from sixfold.errors import DataError
+
+__all__ = ["Pair", "Pairs", "join_pairs", "open_pairs", "read_lines"]
+
+COMPRESSED_SUFFIXES = frozenset({".gz", ".xz", ".zst"})
+FORMAT_OF_SUFFIX = {
+    ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".tmx": "tmx", ".parquet": "parquet", ".po": "po", ".pot": "po",
+}  # fmt: skip
+
+
+class Pairs(ABC):
+    """Pairs that can be read again and again: every `iter()` starts from the beginning.
+
+    `paths` are the input files in order; standard input is `-`.
+    """
+
+    paths: tuple[Path, ...]
+
+    @property
+    def parts(self) -> tuple[Pairs, ...]:
+        """The pairs of each file on their own: line numbers start anew in each."""
+        return (self,)
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Pair]:
+        """Yield the pairs in the order of the files."""
+
+
+class PairsOfFile(Pairs):
+    """The pairs of one file, or of two aligned ones."""
+
+    def __init__(self, inputs: Sequence[Input], read: Callable[[], Iterator[Pair]]) -> None:
+        self.paths = tuple(source.path for source in inputs)
+        self.names = " and ".join(source.name for source in inputs)
+        self.read = read
+
+    def __iter__(self) -> Iterator[Pair]:
+        pair = None
+        for pair in self.read():
+            yield pair
+        if pair is None:
+            raise DataError(f"There are no pairs in {self.names}.", "At least one pair is needed.")
+
+
+class JoinedPairs(Pairs):
+    """The pairs of several files, one after the other."""
+
+    def __init__(self, parts: Sequence[Pairs]) -> None:
+        self._parts = tuple(part for several in parts for part in several.parts)
+        self.paths = tuple(path for part in self._parts for path in part.paths)
+
+    @property
+    def parts(self) -> tuple[Pairs, ...]:
+        """The pairs of each file on their own."""
+        return self._parts
+
+    def __iter__(self) -> Iterator[Pair]:
+        for part in self._parts:
+            yield from part
+
+
+def join_pairs(parts: Sequence[Pairs]) -> Pairs:
+    """Return several sources of pairs as one."""
+    return parts[0] if len(parts) == 1 else JoinedPairs(parts)
+
+
+def open_pairs(
+    source: str | Path, target: str | Path | None = None, *, languages: Languages | None = None
+) -> Pairs:
+    """Open parallel text: two aligned files or folders, or one file or folder that holds both sides.
+
+    `languages` names source and target in formats that name them (JSONL, TMX, Parquet); without it the
+    first language of the file is the source.
+    """
+    if target is None:
+        return join_pairs([open_both_sides(path, languages) for path in files_of(source)])
+    refuse_same(Path(source), Path(target))
+    sources, targets = files_of(source), files_of(target)
+    if len(sources) != len(targets) or Path(source).is_dir() != Path(target).is_dir():
+        raise DataError(
+            f"There must be as many source files as target files: {source} has {len(sources):,}, "
+            f"{target} has {len(targets):,}.",
+            "Give two files, or two folders whose files pair up in the order of their names.",
+        )
+    return join_pairs([open_aligned(*paths) for paths in zip(sources, targets, strict=True)])
+
+
+def refuse_same(source: Path, target: Path) -> None:
+    """Raise if one file was given for both sides."""
+    if source == target or (source.exists() and target.exists() and source.samefile(target)):
+        raise DataError(f"{source} was given as source and as target.", "Give the other file as the target.")
+
+
+def files_of(path: str | Path) -> list[Path]:
+    """Return the file, or the files of a folder in the order of their names; hidden ones do not count."""
+    path = Path(path)
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    if not files:
+        raise DataError(f"The folder {path} has no files.", "Give a folder with text files, or one file.")
+    return files
+
+
+def open_aligned(source: Path, target: Path) -> Pairs:
+    """Open two files as line-aligned text."""
+    inputs = find_input(source), find_input(target)
+    for side in inputs:
+        if format_of_content(first_bytes(side)) in ("parquet", "tmx"):
+            raise DataError(f"{side.name} holds both sides already.", "Give it alone, without a second file.")
+    return PairsOfFile(inputs, partial(read_aligned, *inputs))
+
+
+def open_both_sides(path: Path, languages: Languages | None) -> Pairs:
+    """Open one file that holds both sides, in the format that its name or its content says."""
+    source = find_input(path)
+    head = first_bytes(source)
+    readers: dict[str, Callable[[], Iterator[Pair]]] = {
+        "tsv": partial(read_tsv, source),
+        "jsonl": partial(read_jsonl, source, languages),
+        "tmx": partial(read_tmx, source, languages),
+        "parquet": partial(read_parquet, source, languages),
+        "po": partial(read_po, source),
+    }
+    kind = format_of_name(path) or format_of_content(head)
+    if kind not in readers:
+        raise DataError(
+            f"{source.name} was given alone and is no TSV, JSONL, TMX, Parquet or PO file.",
+            "Give two files for line-aligned text, or one file whose lines are: source, tab, target.",
+        )
+    return PairsOfFile([source], readers[kind])
+
+
+def format_of_name(path: Path) -> str:
+    """Return the format that a name states, or nothing."""
+    name = Path(path.name.lower())
+    return FORMAT_OF_SUFFIX.get(Path(name.stem if name.suffix in COMPRESSED_SUFFIXES else name).suffix, "")
+
+
+def format_of_content(head: bytes) -> str:
+    """Return the format that the beginning of a file shows, or nothing."""
+    text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
+    if head.startswith(b"PAR1\x15"):
+        return "parquet"  # the fifth byte begins its first header, so that a text may begin with PAR1
+    if text.startswith("<") and "<tmx" in text:
+        return "tmx"
+    if text.startswith("msgid ") or "\nmsgid " in text:
+        return "po"
+    first_line = text.partition("\n")[0]
+    if is_json_object(first_line):
+        return "jsonl"
+    return "tsv" if "\t" in first_line else ""
+
+
+def is_json_object(line: str) -> bool:
+    """Say whether a line is a JSON object, and not a sentence that begins with a brace."""
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

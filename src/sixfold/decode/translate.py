@@ -1,0 +1,174 @@
+"""Texts in, translations out: a model with its tokenizer, batched by token budget.
+
+Shapes: S sentences, K hypotheses of each, R = S·K rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sixfold.data.batches import pad
+from sixfold.decode.scoring import Score, score_ids
+from sixfold.decode.search import BeamOptions, Hypothesis, beam_search, greedy_search, length_penalty
+from sixfold.errors import ConfigError
+from sixfold.machine import choose_device
+from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
+from sixfold.models.transformer import Transformer
+from sixfold.nn import DecoderCache
+from sixfold.text import Tokenizer
+from sixfold.text.tokens import BOS_ID, EOS_ID
+
+BATCH_TOKENS = 8192  # source tokens times hypotheses in one batch
+LONGEST_SOURCE = 1024  # tokens; the rest of a longer line is not translated, and that is said
+SEARCH_MANY = 4096  # sentences that are sorted by length together
+
+Tick = Callable[[int], None]
+
+
+def silent(_: int) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one text."""
+
+    text: str
+    score: float  # log-probability divided by the length penalty: what the search maximised
+    log_probability: float
+    num_tokens: int  # end mark included
+    is_cut: bool = False  # the output reached its length limit
+    source_is_cut: bool = False  # the input was longer than a model reads at once
+
+
+class Translator:
+    """A model and its tokenizer, ready to translate."""
+
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer, decode: DecodeConfig, info: ModelInfo | None = None
+    ):
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.decode = decode
+        self.info = info
+        self.device = next(model.parameters()).device
+        is_learned = model.config.positions == "learned"
+        self.longest_source = (
+            min(LONGEST_SOURCE, model.config.max_positions // 2) if is_learned else LONGEST_SOURCE
+        )
+
+    def translate(self, texts: Sequence[str], beam: int | None = None) -> list[str]:
+        """Return the best translation of each text."""
+        return [best.text for best, *_ in self.search(texts, beam=beam)]
+
+    def search(
+        self,
+        texts: Sequence[str],
+        beam: int | None = None,
+        n_best: int = 1,
+        length_penalty: float | None = None,
+        tick: Tick = silent,
+    ) -> list[list[Translation]]:
+        """Return the n best translations of each text, best first. An empty text stays empty."""
+        options = self.options(beam, n_best, length_penalty)
+        ids = self.tokenizer.encode_batch(texts)
+        results: list[list[Translation]] = [[Translation("", 0.0, 0.0, 0)] for _ in texts]
+        done = 0
+        for batch in self.batches([row[: self.longest_source] for row in ids], options.beam):
+            found = self.search_batch([ids[i][: self.longest_source] for i in batch], options)
+            for i, hypotheses in zip(batch, found, strict=True):
+                is_cut = len(ids[i]) > self.longest_source
+                results[i] = [self.finish(hypothesis, is_cut) for hypothesis in hypotheses]
+            tick(done := done + len(batch))
+        return results
+
+    def options(self, beam: int | None, n_best: int, alpha: float | None) -> BeamOptions:
+        """Return the search options, refusing what cannot be."""
+        beam = self.decode.beam if beam is None else beam
+        alpha = self.decode.length_penalty if alpha is None else alpha
+        if not 1 <= beam <= 128:
+            raise ConfigError(f"The beam must be from 1 to 128, but is {beam}.")
+        if not 1 <= n_best <= beam:
+            raise ConfigError(f"n-best must be from 1 to the beam ({beam}), but is {n_best}.", f"--beam {n_best}")
+        if not 0 <= alpha <= 10:
+            raise ConfigError(f"The length penalty must be from 0 to 10, but is {alpha}.")
+        return BeamOptions(beam, alpha, n_best)
+
+    def batches(self, ids: Sequence[list[int]], beam: int) -> Iterator[list[int]]:
+        """Yield the texts, longest first, in groups within the token budget; empty texts are left out."""
+        order = sorted((i for i in range(len(ids)) if ids[i]), key=lambda i: -len(ids[i]))
+        while order:
+            longest = len(ids[order[0]]) + 1
+            size = max(1, BATCH_TOKENS // (longest * beam))
+            yield order[:size]
+            order = order[size:]
+
+    @torch.inference_mode()
+    def search_batch(self, ids: list[list[int]], options: BeamOptions) -> list[list[Hypothesis]]:
+        """Search the translations of one batch of token ids."""
+        source = torch.from_numpy(pad([[*row, EOS_ID] for row in ids])).to(self.device)
+        limits = torch.tensor([len(row) + self.decode.extra_tokens for row in ids], device=self.device)
+        stepper = ModelStepper(self.model, source, options.beam)
+        if options.beam == 1:
+            return [[best] for best in greedy_search(stepper, limits, BOS_ID, EOS_ID, options.alpha)]
+        return beam_search(stepper, limits, BOS_ID, EOS_ID, options)
+
+    def finish(self, hypothesis: Hypothesis, source_is_cut: bool) -> Translation:
+        """Turn a hypothesis into text."""
+        return Translation(
+            # A model may write a line break only as a byte; one line in stays one line out.
+            text=self.tokenizer.decode(hypothesis.tokens).replace("\n", " "),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            num_tokens=len(hypothesis.tokens),
+            is_cut=hypothesis.is_cut,
+            source_is_cut=source_is_cut,
+        )
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], tick: Tick = silent) -> list[Score]:
+        """Return the log-probability of each given translation."""
+        if len(sources) != len(targets):
+            raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")
+        source_ids, target_ids = self.tokenizer.encode_batch(sources), self.tokenizer.encode_batch(targets)
+        widths = [max(len(s), len(t)) * [0] or [0] for s, t in zip(source_ids, target_ids, strict=True)]
+        scores: list[Score] = [Score(0.0, 0)] * len(sources)
+        done = 0
+        for batch in self.batches(widths, beam=4):
+            found = score_ids(self.model, [source_ids[i] for i in batch], [target_ids[i] for i in batch])
+            for i, score in zip(batch, found, strict=True):
+                scores[i] = score
+            tick(done := done + len(batch))
+        return scores
+
+    def penalised(self, score: Score) -> float:
+        """Return the score that a search would have given."""
+        return score.log_probability / float(length_penalty(score.num_tokens, self.decode.length_penalty))
+
+
+class ModelStepper:
+    """A Transformer as a search sees it."""
+
+    def __init__(self, model: Transformer, source: Tensor, beam: int) -> None:
+        self.model = model
+        self.cache: DecoderCache = model.start_cache(source, beam)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Return the log-probabilities (R, V) of the next token."""
+        return self.model.step(tokens, self.cache).log_softmax(dim=-1)
+
+    def select(self, sentences: Tensor | None, rows: Tensor) -> None:
+        """Keep these sentences and rows of the cache."""
+        self.cache.select(sentences, rows)
+
+
+def load(folder: str | Path, device: str = "auto") -> Translator:
+    """Open a model folder for translating."""
+    info = load_info(Path(folder))
+    tokenizer = load_tokenizer(Path(folder), info)
+    model = load_weights(Path(folder), info).to(choose_device(device))
+    return Translator(model, tokenizer, info.decode, info)

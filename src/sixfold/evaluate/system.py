@@ -1,0 +1,64 @@
+"""One system on one test set: a model folder, or translations that somebody else made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sixfold.data.readers import read_lines
+from sixfold.decode.translate import Translator, load
+from sixfold.errors import DataError
+from sixfold.evaluate.metrics import Metric, corpus_metrics
+
+Tick = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class System:
+    """Translations of a test set, and how surprised their maker was by the references."""
+
+    name: str
+    texts: list[str]
+    target_language: str = ""
+    perplexity: float | None = None  # of the references, per token; None for a file of translations
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a system scored."""
+
+    name: str
+    num_sentences: int
+    metrics: tuple[Metric, ...]
+
+
+def translations_of(
+    path: Path, sources: Sequence[str], references: Sequence[str], beam: int | None, device: str, tick: Tick
+) -> System:
+    """Translate with the model in a folder, or read the translations in a file."""
+    if path.is_file():
+        texts = list(read_lines(path))
+        if len(texts) != len(sources):
+            raise DataError(f"{path} has {len(texts):,} lines, but the test set has {len(sources):,}.")
+        return System(str(path), texts)
+    translator = load(path, device)
+    texts = [best.text for best, *_ in translator.search(sources, beam=beam, tick=tick)]
+    language = translator.info.target_language if translator.info else ""
+    return System(str(path), texts, language, perplexity(translator, sources, references))
+
+
+def perplexity(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> float:
+    """Return exp of the mean negative log-probability of a reference token, end marks included."""
+    scores = translator.score(sources, references)
+    log_probability = sum(score.log_probability for score in scores)
+    return math.exp(-log_probability / max(1, sum(score.num_tokens for score in scores)))
+
+
+def evaluate_system(system: System, references: Sequence[str], lowercase: bool = False) -> Evaluation:
+    """Compute every metric."""
+    metrics = corpus_metrics(system.texts, references, system.target_language, lowercase)
+    if system.perplexity is not None:
+        metrics = (*metrics, Metric("perplexity", system.perplexity, "per subword token of the references"))
+    return Evaluation(system.name, len(references), metrics)

@@ -1,0 +1,62 @@
+"""Files that survive a crash: written whole or not at all, and known by their digest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sixfold.errors import WorkError
+
+
+def sha256(path: Path) -> str:
+    """Return the digest of a file's content, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file so that a crash at any moment leaves the old or the new content, never a part."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; what was written there takes its place when the block ends well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
+        sync(temporary)
+        temporary.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise WorkError(f"Cannot write {path}: {error.strerror or error}.", disk_hint(error)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or a folder has reached the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def current_umask() -> int:
+    """Return the process's umask, which can only be read by setting it."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def disk_hint(error: OSError) -> str:
+    """Say what to do about a failed write."""
+    if error.errno in (28, 27, 122):  # ENOSPC, EFBIG, EDQUOT
+        return "The disk is full or a limit was reached: make room and try again. What was there before is whole."
+    return "Check that the folder exists and may be written to."

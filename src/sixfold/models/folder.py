@@ -1,0 +1,205 @@
+"""The model folder: weights, tokenizer, configuration and model card, and nothing that could be executed.
+
+sixfold.json          what the model is, and the SHA-256 of the files beside it
+weights.safetensors   the tensors, tied ones once
+tokenizer.model       SentencePiece
+README.md             the model card
+training/             only to continue training; deletable
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from sixfold.errors import ModelFolderError
+from sixfold.files import replacing, sha256, write_atomically
+from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.text import Tokenizer
+
+FORMAT = 1
+CONFIG, WEIGHTS, TOKENIZER, CARD = "sixfold.json", "weights.safetensors", "tokenizer.model", "README.md"
+LARGEST_CONFIG = 4 * 2**20  # bytes; a configuration larger than this is not one of ours
+
+Json = JsonValue
+
+
+class DecodeConfig(BaseModel):
+    """How to search; the defaults are the paper's (section 6.1)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    beam: int = Field(4, ge=1, le=128)
+    length_penalty: float = Field(0.6, ge=0, le=10, description="α of the GNMT penalty ((5+length)/6)^α")
+    extra_tokens: int = Field(50, ge=1, le=10_000, description="an output may be this much longer than its input")
+
+
+class FileDigest(BaseModel):
+    """The SHA-256 of a file, and while it is being replaced also that of the one before."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sha256: str
+    previous: str = ""
+
+
+class ModelInfo(BaseModel):
+    """The content of sixfold.json. What is not needed to translate is optional."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    kind: Literal["transformer"] = "transformer"
+    sixfold: str = ""  # the version that wrote it
+    model: TransformerConfig
+    source_language: str = ""
+    target_language: str = ""
+    decode: DecodeConfig = DecodeConfig()
+    corpus: dict[str, Json] = {}  # names, sizes and digests of the training text
+    scores: dict[str, Json] = {}
+    training: dict[str, Json] = {}  # the resolved recipe, steps, time
+    files: dict[str, FileDigest] = {}
+
+
+def save_model(folder: Path, info: ModelInfo, weights: dict[str, Tensor], tokenizer: Tokenizer, card: str) -> None:
+    """Write or replace a model; at every moment in between the folder holds a whole model, old or new.
+
+    The new digest is announced beside the old one before the weights change place.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    before = read_digests(folder)
+    write_atomically(folder / TOKENIZER, tokenizer.model)
+    write_atomically(folder / CARD, card.encode())
+    with replacing(folder / WEIGHTS) as temporary:
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, temporary)
+        digests = {WEIGHTS: sha256(temporary), TOKENIZER: sha256(folder / TOKENIZER)}
+        write_info(folder, info, digests, before)
+    write_info(folder, info, digests, {})
+
+
+def write_info(folder: Path, info: ModelInfo, digests: dict[str, str], before: dict[str, str]) -> None:
+    """Write sixfold.json."""
+    files = {name: FileDigest(sha256=digest, previous=before.get(name, "")) for name, digest in digests.items()}
+    content = info.model_copy(update={"files": files}).model_dump(mode="json")
+    write_atomically(folder / CONFIG, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_digests(folder: Path) -> dict[str, str]:
+    """Return the digests of the files that a folder holds now."""
+    return {name: sha256(folder / name) for name in (WEIGHTS, TOKENIZER) if (folder / name).is_file()}
+
+
+def load_info(folder: Path) -> ModelInfo:
+    """Read and check sixfold.json."""
+    path = folder / CONFIG
+    if not folder.is_dir():
+        raise ModelFolderError(
+            f"There is no model folder {folder}.", "Give the folder that `sixfold train -o` wrote."
+        )
+    if not path.is_file():
+        raise ModelFolderError(f"{folder} is not a model folder: it has no {CONFIG}.", folder_hint(folder))
+    if path.stat().st_size > LARGEST_CONFIG:
+        raise ModelFolderError(f"{path} is {path.stat().st_size:,} bytes: too large to be a configuration.")
+    try:
+        content = json.loads(path.read_bytes())
+        if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
+            raise ModelFolderError(
+                f"{path} has format {content['format']}; this version reads formats up to {FORMAT}.",
+                f"Install sixfold {content.get('sixfold', 'of a later version')} or newer.",
+            )
+        return ModelInfo.model_validate(content)
+    except (ValueError, RecursionError) as error:
+        raise ModelFolderError(f"{path} is damaged: {first_problem(error)}") from error
+
+
+def folder_hint(folder: Path) -> str:
+    """Say why a folder may have no model in it yet."""
+    if (folder / "training").is_dir():
+        return "Training has not reached its first validation yet; the model is written there."
+    return "Give the folder that `sixfold train -o` wrote."
+
+
+def first_problem(error: ValueError | RecursionError) -> str:
+    """Return the first complaint of a validation in one line."""
+    if isinstance(error, ValidationError):
+        problem = error.errors()[0]
+        return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+    return str(error)
+
+
+def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
+    """Read the tokenizer of a model folder."""
+    tokenizer = Tokenizer.load(checked(folder, TOKENIZER, info))
+    if tokenizer.vocabulary != info.model.vocabulary:
+        raise ModelFolderError(
+            f"{folder / TOKENIZER} has {tokenizer.vocabulary:,} tokens; the model knows {info.model.vocabulary:,}."
+        )
+    return tokenizer
+
+
+def load_weights(folder: Path, info: ModelInfo) -> Transformer:
+    """Read the weights of a model folder into a model, after their digest, names, shapes and types are checked."""
+    path = checked(folder, WEIGHTS, info)
+    with torch.device("meta"):
+        expected = Transformer(info.model).state_dict()
+    check_size(path, expected)
+    return build_model(info.model, read_tensors(path, expected))
+
+
+def build_model(config: TransformerConfig, weights: dict[str, Tensor]) -> Transformer:
+    """Return a model, in evaluation mode, that holds these weights."""
+    model = Transformer(config)
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+def check_size(path: Path, expected: dict[str, Tensor]) -> None:
+    """Refuse, before any memory is taken, a file that cannot hold the tensors its configuration describes."""
+    needed = sum(4 * math.prod(tensor.shape) for tensor in expected.values())
+    if not needed <= path.stat().st_size <= needed + 16 * 2**20:
+        raise ModelFolderError(
+            f"{path} is {path.stat().st_size:,} bytes; the configuration describes {needed:,} bytes of weights."
+        )
+
+
+def read_tensors(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Read exactly the expected tensors from a safetensors file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            if set(file.keys()) != set(expected):
+                odd = sorted(set(file.keys()) ^ set(expected))[0]
+                raise ModelFolderError(f"{path} and its configuration disagree about the tensor {odd}.")
+            tensors = {name: file.get_tensor(name) for name in expected}
+    except (SafetensorError, OSError) as error:
+        raise ModelFolderError(f"{path} is damaged: {error}") from error
+    for name, tensor in tensors.items():
+        if tensor.shape != expected[name].shape or tensor.dtype != torch.float32:
+            raise ModelFolderError(
+                f"{path}: {name} should be float32 {list(expected[name].shape)}, "
+                f"but is {tensor.dtype} {list(tensor.shape)}."
+            )
+    return tensors
+
+
+def checked(folder: Path, name: str, info: ModelInfo) -> Path:
+    """Return the path of a file of the folder, after its digest is verified."""
+    path = folder / name
+    if not path.is_file() or path.is_symlink():
+        raise ModelFolderError(
+            f"{folder} has no plain file {name}.", "The model folder is incomplete: copy it again."
+        )
+    digest = info.files.get(name)
+    if digest is None or sha256(path) not in (digest.sha256, digest.previous):
+        raise ModelFolderError(
+            f"{path} is not the file that {CONFIG} describes: its SHA-256 differs.",
+            "The file was damaged or changed: copy the model folder again.",
+        )
+    return path

@@ -1,0 +1,6 @@
+"""Raw text to token ids and back."""
+
+from sixfold.text.tokenizer import Subwords, Tokenizer
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+__all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "UNK_ID", "Subwords", "Tokenizer"]

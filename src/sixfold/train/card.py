@@ -1,0 +1,35 @@
+"""The model card: a README.md that people can read."""
+
+from __future__ import annotations
+
+from sixfold.models.folder import ModelInfo
+
+
+def model_card(info: ModelInfo, parameters: int) -> str:
+    """Describe a model, what it was made from and how to use it."""
+    languages = f"{info.source_language or 'source'} → {info.target_language or 'target'}"
+    validation = info.scores.get("validation")
+    scores = validation if isinstance(validation, dict) else {}
+    shape = info.model
+    files = info.corpus.get("files")
+    names = [str(file["path"]) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return f"""# A translation model, {languages}
+
+Trained with Sixfold {info.sixfold} from {info.corpus.get("pairs", 0):,} pairs of text ({", ".join(names)}).
+
+    echo "your text" | sixfold translate .
+
+| | |
+|---|---|
+| architecture | Transformer, {shape.encoder_layers} + {shape.decoder_layers} layers, width {shape.d_model}, \
+feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shape.dropout} |
+| parameters | {parameters:,} |
+| vocabulary | {shape.vocabulary:,} subwords for both languages, any Unicode text |
+| validation | BLEU {scores.get("bleu", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
+at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("metric", "")}) |
+| decoding | beam {info.decode.beam}, length penalty {info.decode.length_penalty} |
+
+The validation text was held out of the training text or given apart; it is of the same kind, so expect less on
+other kinds. The model has no knowledge beyond its training text and can be wrong with confidence.
+Nothing in this folder is executed when it is loaded. `training/`, if it is there, is only needed to train further.
+"""

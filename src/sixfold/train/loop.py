@@ -1,0 +1,382 @@
+"""The training loop: forward, backward, clip, step; now and then validate and save.
+
+Shapes: B pairs, M source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather
+from sixfold.data.shards import Ids
+from sixfold.errors import TrainingError
+from sixfold.models.transformer import Transformer
+from sixfold.text import Tokenizer
+from sixfold.train.checkpoint import Checkpoint, CheckpointStore, Tensors, average
+from sixfold.train.journal import Journal
+from sixfold.train.loss import Objective
+from sixfold.train.optimizer import load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
+from sixfold.train.prepare import Prepared
+from sixfold.train.progress import Progress, StepReport, ValidationReport
+from sixfold.train.ranks import Ranks
+from sixfold.train.recipe import Recipe
+from sixfold.train.schedule import inverse_square_root, linear_decay, paper_peak
+from sixfold.train.signals import StopRequest
+from sixfold.train.validate import Validator
+
+CHECKPOINTS_A_BUDGET = 20  # with a time budget, this many validations are spread over it
+
+Publish = Callable[["RunState", Tensors], None]  # writes the model folder
+
+
+@dataclass
+class RunState:
+    """Where a run stands; with the weights and the optimizer this is all that resuming needs."""
+
+    step: int = 0
+    position: Position = field(default_factory=Position)
+    seconds: float = 0.0  # spent so far, in all sittings
+    validated: list[int] = field(default_factory=list)  # the last steps whose checkpoints can be averaged
+    next_validation: float = 0.0  # with a time budget: when, in seconds
+    stale: int = 0  # validations since the best one
+    best: dict[str, float] = field(default_factory=dict)  # step, bleu and loss of the published model
+    best_weights: str = ""
+    finished: str = ""  # why the run ended, once it has
+
+
+class Trainer:
+    """One run: a model, its data, its optimizer and its clock."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: Transformer,
+        tokenizer: Tokenizer,
+        data: Prepared,
+        folder: Path,
+        seed: int,
+        ranks: Ranks,
+        progress: Progress,
+        publish: Publish,
+        began: float,
+    ) -> None:
+        self.recipe, self.config, self.seed, self.ranks = recipe, recipe.train, seed, ranks
+        self.model, self.tokenizer = model, tokenizer
+        self.device = next(model.parameters()).device
+        self.corpus = data.train()
+        self.batches = Batches(self.corpus, self.config.batch_tokens, seed)
+        self.validator = Validator(data.valid(), tokenizer, self.config.valid_sentences)
+        self.optimizer = make_adam(model)
+        self.objective = ranks.wrap(Objective(model, self.config.label_smoothing))
+        self.moving_average = (
+            {name: tensor.clone() for name, tensor in self.weights().items()} if self.config.ema else {}
+        )
+        self.store = CheckpointStore(folder / "checkpoints")
+        self.journal = Journal(folder / "log.jsonl")
+        self.progress, self.publish = progress, publish
+        self.state = RunState()
+        self.began = began  # on the monotonic clock; moved back by what earlier sittings took
+        self.validation_seconds = 0.0  # what the last validation cost
+        self.shown_loss = math.nan
+        self.speed = Speedometer()
+
+    def train(self) -> RunState:
+        """Train until the steps, the time or the patience run out, or somebody asks to stop."""
+        self.model.train()
+        with StopRequest() as stop:
+            for pairs, position in self.batches.from_position(self.state.position):
+                if self.is_over(stop):
+                    break
+                step = self.state.step + 1
+                learning_rate = self.learning_rate(step)
+                batch = self.read(pairs, step)
+                loss = self.backward(batch, step)
+                grad_norm = self.clip()
+                self.stop_if_not_finite(loss, grad_norm, step, batch)
+                set_learning_rate(self.optimizer, learning_rate)
+                self.optimizer.step()
+                self.optimizer.zero_grad(set_to_none=True)
+                self.update_moving_average()
+                self.state.step, self.state.position = step, position
+                self.report(loss, grad_norm, learning_rate, batch)
+                if self.is_validation_due():
+                    self.validate()
+                    self.save()
+        self.finish(stop)
+        return self.state
+
+    # One step
+
+    def read(self, pairs: Ids, step: int) -> Batch:
+        """Read the whole batch of a step; every rank reads all of it and trains on its share."""
+        dropout = self.recipe.data.subword_dropout
+        return gather(self.corpus, pairs, self.respell if dropout else None, mixed_seed(self.seed, step))
+
+    def respell(self, ids: IdPairs, seed: int) -> IdPairs:
+        """Return other spellings of the same texts (BPE-dropout)."""
+        texts = [self.tokenizer.decode(side) for pair in ids for side in pair]
+        spelled = self.tokenizer.sample_batch(texts, self.recipe.data.subword_dropout, seed % 2**32)
+        return list(zip(spelled[0::2], spelled[1::2], strict=True))
+
+    def backward(self, batch: Batch, step: int) -> float:
+        """Add up the gradients of all parts of a batch; return the loss of a target token.
+
+        Dropout is drawn from (seed, step, rank), so a resumed run draws what the unbroken one would have.
+        """
+        torch.manual_seed(mixed_seed(self.seed, step, self.ranks.rank))
+        tokens, parts, total = batch.num_target_tokens, self.config.accumulate, 0.0
+        for part in range(parts):
+            rows = self.ranks.share(len(batch.pairs), part, parts)
+            with self.synchronised(part == parts - 1), self.mixed_precision():
+                loss = self.objective(*self.tensors(batch, rows or [0]))
+                loss = loss if rows else 0.0 * loss  # a rank without rows must still take part
+            (loss * (self.ranks.world / tokens)).backward()  # the ranks' gradients are averaged, not added
+            total += float(loss.detach())
+        return self.ranks.total(total) / tokens
+
+    def tensors(self, batch: Batch, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return some rows of a batch as tensors on the device."""
+        source, target_in, target_out = (
+            torch.from_numpy(side[rows]).to(self.device, non_blocking=True)
+            for side in (batch.source, batch.target_in, batch.target_out)
+        )
+        return source, target_in, target_out
+
+    def synchronised(self, is_last: bool) -> AbstractContextManager[object]:
+        """Exchange gradients between ranks in the last part only."""
+        if isinstance(self.objective, torch.nn.parallel.DistributedDataParallel) and not is_last:
+            return self.objective.no_sync()
+        return nullcontext()
+
+    def mixed_precision(self) -> AbstractContextManager[object]:
+        """Compute in bfloat16 where the GPU has it; a CPU computes in float32."""
+        is_safe = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return torch.autocast("cuda", dtype=torch.bfloat16) if is_safe else nullcontext()
+
+    def clip(self) -> float:
+        """Bound the gradient's norm, if the recipe says so, and return what it was."""
+        return float(clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm or math.inf))
+
+    def stop_if_not_finite(self, loss: float, grad_norm: float, step: int, batch: Batch) -> None:
+        """Raise before a non-finite number reaches the weights; the last checkpoint stays good."""
+        if math.isfinite(loss) and math.isfinite(grad_norm):
+            return
+        lines = sorted(self.corpus.lines(batch.pairs))
+        raise TrainingError(
+            f"Step {step} gave a loss of {loss} and a gradient norm of {grad_norm}, so training stopped. "
+            f"Its {len(lines)} pairs are from lines {', '.join(map(str, lines[:10]))}{' …' * (len(lines) > 10)}.",
+            "The last checkpoint is whole. Look at these lines, or lower the learning rate: "
+            f"--resume --set train.learning_rate={self.peak() / 2:.1e}",
+        )
+
+    def update_moving_average(self) -> None:
+        """Move the averaged weights a little towards the current ones."""
+        if self.moving_average:
+            names = list(self.moving_average)
+            current = self.weights()
+            torch._foreach_lerp_(
+                [self.moving_average[name] for name in names],
+                [current[name] for name in names],
+                1 - self.config.ema,
+            )
+
+    # The clock and the schedule
+
+    def seconds(self) -> float:
+        """Return the time this run has taken, in all its sittings."""
+        return self.ranks.agree(time.monotonic() - self.began)
+
+    def budget(self) -> float:
+        """Return the seconds to train in, without what the last validation will need; infinite if unlimited."""
+        return (
+            max(1.0, self.config.minutes * 60 - 1.5 * self.validation_seconds) if self.config.minutes else math.inf
+        )
+
+    def done_share(self) -> float:
+        """Return which share of the run is done, by steps or by time, whichever is further."""
+        return max(self.state.step / self.config.steps, self.seconds() / self.budget())
+
+    def peak(self) -> float:
+        """Return the largest learning rate."""
+        return self.config.learning_rate or paper_peak(self.recipe.model.d_model, self.config.warmup_steps)
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        warmup, d_model = self.config.warmup_steps, self.recipe.model.d_model
+        if self.config.schedule == "linear_decay":
+            return linear_decay(step, self.done_share(), self.peak(), warmup)
+        return inverse_square_root(step, d_model, warmup) * self.peak() / paper_peak(d_model, warmup)
+
+    def is_over(self, stop: StopRequest) -> bool:
+        """Return whether to stop before the next step, and remember why."""
+        if self.state.step >= self.config.steps:
+            self.state.finished = "all steps are done"
+        elif self.seconds() >= self.budget():
+            self.state.finished = "the time is up"
+        elif self.config.patience and self.state.stale >= self.config.patience:
+            self.state.finished = f"the last {self.state.stale} validations were no better"
+        return bool(self.state.finished) or self.ranks.agree(float(stop.is_requested)) > 0
+
+    def is_validation_due(self) -> bool:
+        """Return whether to validate and save now: by steps, or with a time budget by the clock."""
+        if not self.config.minutes:
+            return self.state.step % self.config.checkpoint_every == 0 or self.state.step == self.config.steps
+        now = self.seconds()
+        is_due = now >= self.state.next_validation > 0
+        if is_due or not self.state.next_validation:
+            interval = max(self.config.minutes * 60 / CHECKPOINTS_A_BUDGET, 10 * self.validation_seconds)
+            self.state.next_validation = now + interval
+        return is_due
+
+    # Validation, checkpoints and the end
+
+    def validate(self) -> None:
+        """Measure the current and the averaged weights, and publish the better if it is the best so far."""
+        began = time.monotonic()
+        if self.ranks.is_first:
+            name, weights, loss = min(self.candidates(), key=lambda candidate: candidate[2])
+            bleu, sample = self.validator.translate(self.evaluation_model(weights))
+            best = self.state.best
+            is_best = not best or (bleu, -loss) > (best["bleu"], -best["loss"])
+            self.state.stale = 0 if is_best else self.state.stale + 1
+            if is_best:
+                self.state.best = {"step": self.state.step, "bleu": bleu, "loss": loss}
+                self.state.best_weights = name
+                self.publish(self.state, weights)
+            report = ValidationReport(self.state.step, loss, bleu, is_best, name, sample)
+            self.journal.write({"kind": "validation", **asdict(report)})
+            self.progress.validation(report)
+        self.state.stale = int(self.ranks.agree(self.state.stale))
+        self.state.validated = [*self.state.validated, self.state.step][-self.config.average :]
+        self.validation_seconds = time.monotonic() - began
+        self.speed.restart()
+
+    def candidates(self) -> list[tuple[str, Tensors, float]]:
+        """Return the name, weights and validation loss of everything that could be published now."""
+        current = self.weights()
+        named = {"single": current}
+        earlier = [
+            step for step in self.state.validated[-(self.config.average - 1) :] if step in self.store.steps()
+        ]
+        if earlier and self.config.average > 1:
+            stored = [self.store.weights(step) for step in earlier]
+            named[f"average of {len(earlier) + 1}"] = average([*stored, {k: v.cpu() for k, v in current.items()}])
+        if self.moving_average:
+            named["moving average"] = self.moving_average
+        return [(name, each, self.validator.loss(self.evaluation_model(each))) for name, each in named.items()]
+
+    def evaluation_model(self, weights: Tensors) -> Transformer:
+        """Return a model of its own with these weights, so that measuring cannot disturb training."""
+        if not hasattr(self, "second_model"):
+            self.second_model = Transformer(self.model.config).to(self.device).eval()
+        self.second_model.load_state_dict(weights)
+        return self.second_model
+
+    def weights(self) -> Tensors:
+        """Return the current weights."""
+        return {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+
+    def save(self) -> None:
+        """Write a checkpoint, and delete those that nothing needs any more."""
+        if self.ranks.is_first:
+            self.state.seconds = self.seconds_here()
+            self.journal.flush()
+            averaged = {f"ema.{name}": tensor for name, tensor in self.moving_average.items()}
+            optimizer = {**optimizer_tensors(self.optimizer, self.model), **averaged}
+            self.store.save(self.state.step, Checkpoint(self.weights(), optimizer, asdict(self.state)))
+            self.store.rotate(keep_last=2, keep=set(self.state.validated))
+        self.ranks.wait()
+
+    def seconds_here(self) -> float:
+        """Return the time this run has taken, without asking the other ranks."""
+        return time.monotonic() - self.began
+
+    def resume(self) -> list[str]:
+        """Go on from the newest whole checkpoint; return what was wrong with newer ones."""
+        checkpoint, problems = self.store.newest()
+        state = {name: value for name, value in checkpoint.state.items() if name != "sha256"}
+        position = Position(**state.pop("position"))  # type: ignore[arg-type]
+        self.state = RunState(position=position, **state)  # type: ignore[arg-type]
+        self.state.finished = ""
+        self.model.load_state_dict(checkpoint.weights)
+        load_optimizer_tensors(self.optimizer, self.model, checkpoint.optimizer)
+        self.moving_average = {name: checkpoint.optimizer[f"ema.{name}"] for name in self.moving_average}
+        self.began -= self.state.seconds
+        self.journal.cut_after(self.state.step)
+        return problems
+
+    def finish(self, stop: StopRequest) -> None:
+        """Validate what has not been validated yet, and save."""
+        if self.state.finished and self.state.step not in self.state.validated:
+            self.validate()
+        self.save()
+        self.journal.close()
+        if stop.is_requested and not self.state.finished:
+            self.progress.say(f"stopped at step {self.state.step:,}; everything is saved")
+
+    def report(self, loss: float, grad_norm: float, learning_rate: float, batch: Batch) -> None:
+        """Write the step into the journal and show it."""
+        if not self.ranks.is_first:
+            return
+        tokens = batch.num_target_tokens
+        step, epoch = self.state.step, self.state.position.epoch
+        self.journal.write(
+            {"kind": "step", "step": step, "loss": loss, "grad_norm": grad_norm, "learning_rate": learning_rate,
+             "target_tokens": tokens, "epoch": epoch, "seconds": round(self.seconds_here(), 3)}
+        )  # fmt: skip
+        self.shown_loss = loss if math.isnan(self.shown_loss) else 0.95 * self.shown_loss + 0.05 * loss
+        self.speed.add(tokens)
+        done = max(step / self.config.steps, self.seconds_here() / self.budget())
+        left = min(
+            (self.config.steps - step) / max(self.speed.steps_a_second(), 1e-9),
+            self.budget() - self.seconds_here(),
+        )
+        self.progress.step(
+            StepReport(
+                step,
+                epoch,
+                self.shown_loss,
+                learning_rate,
+                self.speed.tokens_a_second(),
+                done,
+                max(left, 0.0),
+            )
+        )
+
+
+class Speedometer:
+    """How fast training goes, validations not counted."""
+
+    def __init__(self) -> None:
+        self.steps, self.tokens, self.began = 0, 0, time.monotonic()
+
+    def restart(self) -> None:
+        """Begin to measure anew."""
+        self.steps, self.tokens, self.began = 0, 0, time.monotonic()
+
+    def add(self, tokens: int) -> None:
+        """Count one step."""
+        self.steps, self.tokens = self.steps + 1, self.tokens + tokens
+
+    def tokens_a_second(self) -> float:
+        """Return the target tokens trained on in a second."""
+        return self.tokens / max(time.monotonic() - self.began, 1e-9)
+
+    def steps_a_second(self) -> float:
+        """Return the steps done in a second."""
+        return self.steps / max(time.monotonic() - self.began, 1e-9)
+
+
+def mixed_seed(*numbers: int) -> int:
+    """Return one well-mixed seed for several numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,0 +1,44 @@
+"""Adam as in section 5.3, with its state as plain named tensors that a checkpoint can hold."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+BETAS, EPSILON = (0.9, 0.98), 1e-9
+
+
+def make_adam(model: nn.Module) -> torch.optim.Adam:
+    """Return Adam with β₁ = 0.9, β₂ = 0.98 and ε = 1e-9; the learning rate is set at every step."""
+    device = next(model.parameters()).device.type
+    return torch.optim.Adam(
+        model.parameters(),
+        lr=0.0,
+        betas=BETAS,
+        eps=EPSILON,
+        fused=True if device in ("cpu", "cuda") else None,
+    )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Use this learning rate from the next step on."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """Return the optimizer's state by parameter name."""
+    return {
+        f"{kind}.{name}": tensor
+        for name, parameter in model.named_parameters()
+        for kind, tensor in optimizer.state[parameter].items()
+    }
+
+
+def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put back a state made by `optimizer_tensors`."""
+    for name, parameter in model.named_parameters():
+        state = {kind: tensors[f"{kind}.{name}"] for kind in ("step", "exp_avg", "exp_avg_sq")}
+        optimizer.state[parameter] = {
+            kind: tensor if kind == "step" else tensor.to(parameter.device) for kind, tensor in state.items()
+        }

@@ -1,0 +1,350 @@
+"""From two text files to a model folder: the whole of `sixfold train`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sixfold.data.readers import Pairs, open_pairs
+from sixfold.errors import ConfigError, RequestError
+from sixfold.files import write_atomically
+from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds
+from sixfold.models.folder import Json, ModelInfo, load_info, load_tokenizer, load_weights, save_model
+from sixfold.models.transformer import Architecture, Transformer, TransformerConfig, count_parameters
+from sixfold.text import Tokenizer
+from sixfold.train.card import model_card
+from sixfold.train.checkpoint import Tensors
+from sixfold.train.loop import RunState, Trainer
+from sixfold.train.plan import choose
+from sixfold.train.prepare import (
+    Prepared,
+    fingerprint,
+    learn_tokenizer,
+    prepare,
+    refuse_changed_input,
+    survey,
+    write_fingerprint,
+)
+from sixfold.train.progress import Progress, Silence, duration
+from sixfold.train.ranks import Ranks, joined_ranks
+from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+
+Source = str | Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    step: int
+    seconds: float
+    finished: str  # why it ended; empty if it was stopped and can be resumed
+    bleu: float  # of the published model, greedy, on held-out sentences
+    loss: float
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything decided before the first step, and kept for resuming."""
+
+    recipe: Recipe
+    seed: int
+    languages: tuple[str, str]
+    tokenizer: Tokenizer
+    data: Prepared
+    corpus: list[dict[str, Json]]
+
+
+def train(
+    source: Source | None,
+    target: Source | None = None,
+    model: Source = "model",
+    *,
+    valid: tuple[Source, Source] | None = None,
+    recipe: str | None = None,
+    settings: Sequence[str] = (),
+    minutes: float = 0.0,
+    seed: int = 1,
+    resume: bool = False,
+    init: Source | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Train a model from pairs of text and write it to the folder `model`.
+
+    Whatever is not asked for is chosen from the corpus and the machine. The folder holds the best model so far
+    from the first validation on. With `resume`, an interrupted run goes on, bit for bit as if never stopped.
+    """
+    began = time.monotonic()
+    folder, shown = Path(model), progress or Silence()
+    wishes = merge(read_recipe(recipe) if recipe else {}, parse_settings(settings))
+    if minutes:
+        wishes = merge(wishes, {"train": {"minutes": minutes}})
+    prepare_machine()
+    with joined_ranks() as ranks:
+        shown = shown if ranks.is_first else Silence()
+        chosen = choose_device(device)
+        if ranks.is_first and not resume:
+            refuse_used_folder(folder)
+        with locked(folder, ranks):
+            if ranks.is_first:
+                if resume:
+                    set_up_again(folder, source, wishes)
+                else:
+                    set_up(folder, source, target, valid, wishes, seed, init, chosen, shown)
+            ranks.wait()
+            setup = read_setup(folder)
+            trainer = make_trainer(folder, setup, chosen, ranks, shown, began)
+            return run(trainer, folder, init, resume, shown)
+
+
+def prepare_machine() -> None:
+    """Use every core, and keep freed memory for the next step instead of returning it to the system."""
+    torch.set_num_threads(num_cores())
+    raise_malloc_thresholds()
+
+
+def run(trainer: Trainer, folder: Path, init: Source | None, is_resumed: bool, shown: Progress) -> Outcome:
+    """Start or resume the trainer and return how it ended."""
+    if is_resumed:
+        for problem in trainer.resume():
+            shown.say(f"warning: {problem}; going on from the checkpoint before it")
+        shown.say(f"already at step {trainer.state.step:,} of {trainer.config.steps:,}")
+    elif init is not None:
+        info = load_info(Path(init))
+        trainer.model.load_state_dict(load_weights(Path(init), info).state_dict())
+    try:
+        state = trainer.train()
+    finally:
+        shown.close()
+    best = state.best or {"bleu": float("nan"), "loss": float("nan")}
+    return Outcome(folder, state.step, trainer.seconds_here(), state.finished, best["bleu"], best["loss"])
+
+
+def set_up(
+    folder: Path,
+    source: Source | None,
+    target: Source | None,
+    valid: tuple[Source, Source] | None,
+    wishes: Wishes,
+    seed: int,
+    init: Source | None,
+    device: str,
+    shown: Progress,
+) -> None:
+    """Read the corpus, decide everything, and write it below `training/`."""
+    if source is None:
+        raise ConfigError("There is nothing to train on.", "sixfold train SOURCE TARGET -o MODEL")
+    pairs = open_pairs(source, target)
+    valid_pairs = open_pairs(*valid) if valid else None
+    surveyed = survey(pairs, seed, lambda done: shown.tick("reading", done))
+    inherited = inherit(init, wishes) if init else {}
+    plan = choose(surveyed, merge(wishes, inherited), device)
+    for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
+        shown.say(line)
+    tokenizer = tokenizer_of(init) if init else learn_tokenizer(surveyed.sample, plan.recipe.data)
+    training = folder / "training"
+    data, skipped = prepare(
+        training / "data", pairs, valid_pairs, tokenizer, plan.recipe.data, surveyed,
+        lambda done: shown.tick("encoding", done),
+    )  # fmt: skip
+    for line in skipped.sentences(plan.recipe.data.max_tokens):
+        shown.say(f"warning: {line}")
+    describe(shown, plan.recipe, tokenizer, data, device)
+    write_setup(training, plan.recipe, seed, languages_of(pairs), tokenizer, pairs, valid_pairs)
+
+
+def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepared, device: str) -> None:
+    """Say what will be trained."""
+    parameters = count_parameters(meta_model(recipe.model, tokenizer.vocabulary))
+    limit = f"{recipe.train.minutes:g} minutes" if recipe.train.minutes else f"{recipe.train.steps:,} steps"
+    shown.say(
+        f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} pairs for {limit} on {device}, "
+        f"{len(data.valid()):,} pairs held out"
+    )
+
+
+def meta_model(architecture: Architecture, vocabulary: int) -> Transformer:
+    """Return a model without memory for its weights."""
+    with torch.device("meta"):
+        return Transformer(TransformerConfig(**architecture.model_dump(), vocabulary=vocabulary))
+
+
+def inherit(init: Source, wishes: Wishes) -> Wishes:
+    """Return the architecture of the model to fine-tune; only its dropout may be changed."""
+    info = load_info(Path(init))
+    changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
+    if changed:
+        raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
+    if "vocabulary" in wishes.get("data", {}):
+        raise ConfigError("Fine-tuning keeps the model's own tokenizer, so data.vocabulary cannot be set.")
+    own = info.model.model_dump(exclude={"vocabulary"})
+    return {"model": {**own, **wishes.get("model", {})}, "data": {"vocabulary": info.model.vocabulary}}
+
+
+def tokenizer_of(init: Source) -> Tokenizer:
+    """Return the tokenizer of the model to fine-tune."""
+    return load_tokenizer(Path(init), load_info(Path(init)))
+
+
+def languages_of(pairs: Pairs) -> tuple[str, str]:
+    """Guess the languages from names such as train.en and train.de; empty where the name does not tell."""
+    codes = [
+        [part for part in path.name.split(".")[1:] if part not in ("gz", "xz", "zst", "txt")]
+        for path in pairs.paths
+    ]
+    if len(codes) == 2 and codes[0] and codes[1]:
+        return codes[0][-1], codes[1][-1]
+    return "", ""
+
+
+def write_setup(
+    training: Path,
+    recipe: Recipe,
+    seed: int,
+    languages: tuple[str, str],
+    tokenizer: Tokenizer,
+    pairs: Pairs,
+    valid: Pairs | None,
+) -> None:
+    """Write what was decided; run.json comes last, so that its presence means that all of it is there."""
+    write_atomically(training / "tokenizer.model", tokenizer.model)
+    write_fingerprint(training / "inputs.json", fingerprint([*pairs.paths, *(valid.paths if valid else ())]))
+    content = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "languages": languages}
+    write_atomically(training / "run.json", json.dumps(content, indent=1).encode())
+
+
+def read_setup(folder: Path) -> Setup:
+    """Read what `write_setup` wrote."""
+    training = folder / "training"
+    content = json.loads((training / "run.json").read_bytes())
+    tokenizer = Tokenizer.load(training / "tokenizer.model")
+    return Setup(
+        recipe=make_recipe(content["recipe"]),
+        seed=content["seed"],
+        languages=tuple(content["languages"]),
+        tokenizer=tokenizer,
+        data=Prepared(training / "data", tokenizer.vocabulary),
+        corpus=json.loads((training / "inputs.json").read_bytes()),
+    )
+
+
+def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
+    """Check that a run can go on, and take over what may be changed: the `train` part of its recipe."""
+    training = folder / "training"
+    if not (training / "run.json").is_file():
+        raise RequestError(f"There is no training to resume in {folder}.", "Leave out --resume to begin one.")
+    refuse_changed_input(training / "inputs.json")
+    content = json.loads((training / "run.json").read_bytes())
+    if source is not None and str(Path(source).resolve()) not in (training / "inputs.json").read_text():
+        raise RequestError(
+            f"The training in {folder} was begun with other files than {source}.", "Leave them out."
+        )
+    fixed = sorted(wishes.keys() - {"train"})
+    if fixed:
+        raise ConfigError(f"A resumed run keeps its {fixed[0]} part; only train.… can be changed.")
+    content["recipe"] = make_recipe(merge(content["recipe"], wishes)).model_dump(mode="json")
+    write_atomically(training / "run.json", json.dumps(content, indent=1).encode())
+
+
+def make_trainer(folder: Path, setup: Setup, device: str, ranks: Ranks, shown: Progress, began: float) -> Trainer:
+    """Build the model from the seed and put the trainer around it."""
+    torch.manual_seed(setup.seed)
+    config = TransformerConfig(**setup.recipe.model.model_dump(), vocabulary=setup.tokenizer.vocabulary)
+    model = Transformer(config).to(device)
+
+    def publish(state: RunState, weights: Tensors) -> None:
+        info = model_info(setup, config, state)
+        cpu = {name: tensor.detach().to("cpu", torch.float32) for name, tensor in weights.items()}
+        save_model(folder, info, cpu, setup.tokenizer, model_card(info, count_parameters(model)))
+
+    return Trainer(
+        setup.recipe,
+        model,
+        setup.tokenizer,
+        setup.data,
+        folder / "training",
+        setup.seed,
+        ranks,
+        shown,
+        publish,
+        began,
+    )
+
+
+def model_info(setup: Setup, config: TransformerConfig, state: RunState) -> ModelInfo:
+    """Describe the model as it is published."""
+    from sixfold import __version__
+
+    return ModelInfo(
+        sixfold=__version__,
+        model=config,
+        source_language=setup.languages[0],
+        target_language=setup.languages[1],
+        decode=setup.recipe.decode,
+        corpus={
+            "pairs": len(setup.data.train()),
+            "files": [{**file, "path": Path(str(file["path"])).name} for file in setup.corpus],
+        },
+        scores={"validation": {**state.best, "weights": state.best_weights, "metric": "BLEU 13a, greedy"}},
+        training={
+            "seed": setup.seed,
+            "torch": torch.__version__,
+            "recipe": setup.recipe.model_dump(mode="json"),
+        },
+    )
+
+
+def refuse_used_folder(folder: Path) -> None:
+    """Refuse to write over a model or a run."""
+    if (folder / "training" / "checkpoints").is_dir() and any((folder / "training" / "checkpoints").iterdir()):
+        raise RequestError(
+            f"{folder} already holds a training run.",
+            f"Go on with: sixfold train --resume -o {folder}   (or choose another folder)",
+        )
+    if (folder / "sixfold.json").exists():
+        raise RequestError(f"{folder} already holds a model.", "Choose another folder, or delete this one.")
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(f"{folder} is a file.", "Give a folder for the model.")
+    if (folder / "training").is_dir():  # a run that was killed before its first checkpoint
+        shutil.rmtree(folder / "training")
+
+
+@contextmanager
+def locked(folder: Path, ranks: Ranks) -> Iterator[None]:
+    """Hold the folder against a second run; the system frees the lock of a process that dies."""
+    if not ranks.is_first:
+        yield
+        return
+    try:
+        (folder / "training").mkdir(parents=True, exist_ok=True)
+        lock = (folder / "training" / "lock").open("w")
+    except OSError as error:
+        raise RequestError(f"Cannot write to {folder}: {error.strerror}.", "Choose another folder.") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RequestError(
+                f"Another training is running in {folder}.", "Wait for it, or choose another folder."
+            ) from error
+        yield
+
+
+def say_outcome(outcome: Outcome) -> str:
+    """Say how a run ended and what to do next."""
+    if not outcome.finished:
+        return f"go on with: sixfold train --resume -o {outcome.folder}"
+    return (
+        f"done after {outcome.step:,} steps and {duration(outcome.seconds)}: {outcome.finished}. "
+        f"Held-out BLEU {outcome.bleu:.1f} (greedy)."
+    )

@@ -1,0 +1,36 @@
+"""Ctrl-C and SIGTERM: the first asks the run to save and stop, a second Ctrl-C ends it at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequest:
+    """Catches the signals while a run goes on."""
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        self.previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python cannot catch signals
+            self.previous = {number: signal.signal(number, self.catch) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def catch(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Remember the wish; at the second Ctrl-C give up at once."""
+        if self.is_requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.is_requested = True
+        print("\nfinishing this step, then saving (Ctrl-C again to stop at once)", file=sys.stderr, flush=True)

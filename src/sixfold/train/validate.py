@@ -1,0 +1,69 @@
+"""Validation: loss and BLEU on a bounded part of the held-out pairs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from sixfold.data.shards import Corpus
+from sixfold.decode.scoring import score_ids
+from sixfold.decode.translate import Translator
+from sixfold.evaluate.metrics import bleu
+from sixfold.models.folder import DecodeConfig
+from sixfold.models.transformer import Transformer
+from sixfold.text import Tokenizer
+
+PAIRS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One held-out sentence, translated as it stands now."""
+
+    source: str
+    translation: str
+    reference: str
+
+
+class Validator:
+    """The first held-out pairs, in memory, ready to be measured with any weights."""
+
+    def __init__(self, corpus: Corpus, tokenizer: Tokenizer, num_sentences: int) -> None:
+        self.tokenizer = tokenizer
+        self.ids = sorted(
+            (corpus.ids(pair) for pair in range(min(num_sentences, len(corpus)))),
+            key=lambda pair: len(pair[1]),
+        )
+
+    @cached_property
+    def texts(self) -> tuple[list[str], list[str]]:
+        """The sources and references as text."""
+        return (
+            [self.tokenizer.decode(source) for source, _ in self.ids],
+            [self.tokenizer.decode(target) for _, target in self.ids],
+        )
+
+    def loss(self, model: Transformer) -> float:
+        """Return the mean negative log-probability of a held-out target token, without label smoothing."""
+        was_training = model.training
+        model.eval()
+        log_probability, tokens = 0.0, 0
+        for begin in range(0, len(self.ids), PAIRS_AT_ONCE):
+            sources, targets = zip(*self.ids[begin : begin + PAIRS_AT_ONCE], strict=True)
+            scores = score_ids(model, sources, targets)
+            log_probability += sum(score.log_probability for score in scores)
+            tokens += sum(score.num_tokens for score in scores)
+        model.train(was_training)
+        return -log_probability / tokens if math.isfinite(log_probability) else math.inf
+
+    def translate(self, model: Transformer) -> tuple[float, Sample]:
+        """Return the BLEU of greedy translations and one of them, of middling length, to look at."""
+        was_training = model.training
+        translator = Translator(model, self.tokenizer, DecodeConfig(beam=1, length_penalty=0.0))
+        sources, references = self.texts
+        translations = translator.translate(sources)
+        model.train(was_training)
+        middle = len(sources) // 2
+        sample = Sample(sources[middle], translations[middle], references[middle])
+        return bleu(translations, references).value, sample

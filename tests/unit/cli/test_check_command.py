@@ -1,0 +1,145 @@
+"""`sixfold check`, as a person runs it."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sixfold.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs `sixfold check` and returns its exit code, output and messages."""
+
+    def check(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sixfold", "check", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return check
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A corpus of five pairs: one is blank, one repeats the first."""
+    (tmp_path / "train.en").write_text("a cat sleeps\na dog runs\n\na bird sings\na cat sleeps\n")
+    (tmp_path / "train.de").write_text(
+        "eine Katze schläft\nein Hund rennt\nleer\nein Vogel singt\neine Katze schläft\n"
+    )
+    return tmp_path / "train.en", tmp_path / "train.de"
+
+
+def test_it_prints_a_table_and_a_verdict_and_ends_well(run: Run, files: tuple[Path, Path]) -> None:
+    code, out, _ = run(*files)
+    assert code == 0
+    assert "empty side" in out
+    assert "duplicate pair" in out
+    assert out.splitlines()[-1] == "5 pairs, 2 of them (40.00%) with a fault; 3 are clean."
+
+
+def test_it_says_so_when_there_is_nothing_to_say(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a cat sleeps\teine Katze schläft\n")
+    _, out, _ = run(tmp_path / "a.tsv")
+    assert out.splitlines()[-1] == "1 pair, and no faults were found."
+
+
+def test_json_is_one_object(run: Run, files: tuple[Path, Path]) -> None:
+    _, out, _ = run(*files, "--json")
+    report = json.loads(out)
+    assert (report["num_pairs"], report["num_clean"]) == (5, 3)
+    assert {finding["kind"]: finding["lines"] for finding in report["findings"]} == {
+        "duplicate pair": [5],
+        "empty side": [3],
+    }
+
+
+def test_the_test_set_is_looked_for(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "test.en").write_text("A dog  runs\n")
+    (tmp_path / "test.de").write_text("Ein Hund rennt\n")
+    _, out, _ = run(*files, "--test", tmp_path / "test.en", tmp_path / "test.de", "--json")
+    assert {"pair of the test set"} <= {finding["kind"] for finding in json.loads(out)["findings"]}
+
+
+def test_clean_files_are_written_and_counted(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    code, _, messages = run(*files, "--write-clean", tmp_path / "clean")
+    assert code == 0
+    assert "kept 3 of 5 pairs" in messages
+    assert (tmp_path / "clean.en").read_text() == "a cat sleeps\na dog runs\na bird sings\n"
+    assert (tmp_path / "clean.de").read_text() == "eine Katze schläft\nein Hund rennt\nein Vogel singt\n"
+
+
+def test_one_file_is_cleaned_into_a_tsv_file(run: Run, tmp_path: Path) -> None:
+    lines = [{"source": "a\tcat", "target": "eine Katze"}, {"source": "", "target": "leer"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run(tmp_path / "a.jsonl", "--write-clean", tmp_path / "clean")
+    assert (tmp_path / "clean.tsv").read_text() == "a cat\teine Katze\n"
+
+
+def test_it_reads_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\teine Katze\n")))
+    assert run("-")[0] == 0
+
+
+def test_unreadable_input_ends_with_two_and_a_hint(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "short.de").write_text("eine Katze schläft\n")
+    for arguments in (
+        (files[0], tmp_path / "none"),
+        (files[0],),
+        (files[0], files[0]),
+        (files[0], tmp_path / "short.de"),
+    ):
+        code, out, messages = run(*arguments)
+        assert (code, out) == (2, "")
+        assert messages.startswith("error: ")
+        assert "\nhint: " in messages
+
+
+def test_clean_files_are_not_left_when_the_input_is_bad(
+    run: Run, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    files[1].write_bytes(files[1].read_bytes() + b"\xff\n")
+    files[0].write_bytes(files[0].read_bytes() + b"one more\n")
+    before = sorted(tmp_path.iterdir())
+    assert run(*files, "--write-clean", tmp_path / "clean")[0] == 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_input_is_never_overwritten(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    before = files[0].read_bytes()
+    code, _, messages = run(*files, "--write-clean", tmp_path / "train")
+    assert code == 2
+    assert "would replace its own input" in messages
+    assert files[0].read_bytes() == before
+
+
+def test_a_folder_that_is_not_there_is_named(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    code, _, messages = run(*files, "--write-clean", tmp_path / "none" / "clean")
+    assert code == 2
+    assert f"There is no folder {tmp_path / 'none'}" in messages
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_an_interrupted_check_leaves_no_files(tmp_path: Path) -> None:
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("".join(f"sentence number {number}\n" for number in range(400_000)))
+    code = "from sixfold.cli import main; main()"
+    arguments = ["check", "a.en", "a.de", "--write-clean", "clean"]
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=tmp_path) as process:
+        while len(list(tmp_path.iterdir())) < 4 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "a.en"]

@@ -1,0 +1,45 @@
+"""The one matrix of both embeddings and the projection to the vocabulary."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from sixfold.nn import TiedEmbedding
+
+pytestmark = pytest.mark.usefixtures("seed")
+
+
+def test_a_vector_is_the_row_of_its_token_multiplied_by_root_d_model() -> None:
+    embedding = TiedEmbedding(vocabulary=9, d_model=6)
+    vectors = embedding(torch.tensor([[3, 8, 3]]))
+    expected = torch.stack([embedding.weight[token] * math.sqrt(6) for token in (3, 8, 3)])
+    torch.testing.assert_close(vectors[0], expected)
+
+
+def test_a_logit_is_the_product_with_the_row_of_its_token_without_the_scale() -> None:
+    embedding = TiedEmbedding(vocabulary=9, d_model=6)
+    hidden = torch.randn(2, 5, 6)
+    logits = embedding.logits(hidden)
+    for token in range(9):
+        torch.testing.assert_close(logits[..., token], (hidden * embedding.weight[token]).sum(-1))
+
+
+def test_both_directions_share_one_parameter() -> None:
+    embedding = TiedEmbedding(vocabulary=9, d_model=6)
+    assert [name for name, _ in embedding.named_parameters()] == ["weight"]
+
+
+def test_a_fresh_matrix_has_a_spread_of_one_over_root_d_model() -> None:
+    weight = TiedEmbedding(vocabulary=2000, d_model=64).weight
+    assert weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
+    assert weight.mean().item() == pytest.approx(0, abs=0.003)
+
+
+def test_fresh_vectors_and_fresh_logits_have_variance_one() -> None:
+    embedding = TiedEmbedding(vocabulary=2000, d_model=64)
+    hidden = torch.nn.functional.layer_norm(torch.randn(500, 64), (64,))
+    assert embedding(torch.arange(2000)).var().item() == pytest.approx(1, rel=0.05)
+    assert embedding.logits(hidden).var().item() == pytest.approx(1, rel=0.05)
