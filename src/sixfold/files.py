@@ -28,15 +28,24 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; what was written there takes its place when the block ends well."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        temporary.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
+        with writing(path):
+            yield temporary
+            temporary.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
+    finally:
+        with contextlib.suppress(OSError):  # it is gone after a success, and where nothing can be written
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failed write to `path` into an error that says what to do."""
+    try:
+        yield
     except OSError as error:
         raise WorkError(f"Cannot write {path}: {error.strerror or error}.", disk_hint(error)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LINT = (
-    "from importlinter.cli import lint_imports; exit(lint_imports(no_cache=True, no_logo=True))"
-)
+LINT = "from importlinter.cli import lint_imports; exit(lint_imports(no_cache=True, no_logo=True))"
 
 
 def test_imports_point_the_way_the_design_draws_them() -> None:

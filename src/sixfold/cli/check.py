@@ -98,14 +98,9 @@ def table_of(report: Report, has_many_files: bool) -> Table:
     table.add_column("first lines")
     table.add_column("what it means")
     for finding in report.findings:
-        share = finding.count / report.num_pairs
-        table.add_row(
-            finding.kind,
-            f"{finding.count:,}",
-            f"{share:.2%}",
-            places(finding, has_many_files),
-            finding.meaning,
-        )
+        first_lines = places(finding, has_many_files)
+        share = percent(finding.count, report.num_pairs)
+        table.add_row(finding.kind, f"{finding.count:,}", share, first_lines, finding.meaning)
     return table
 
 

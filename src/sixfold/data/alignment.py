@@ -63,9 +63,7 @@ class AlignmentWatch:
     def __init__(self) -> None:
         self.run: Run | None = None
 
-    def add(
-        self, source: Lengths, target: Lengths, place_of: Callable[[int], tuple[Path, int]]
-    ) -> Iterator[Run]:
+    def add(self, source: Lengths, target: Lengths, place_of: Callable[[int], tuple[Path, int]]) -> Iterator[Run]:
         """Take the lengths of the next pairs, and yield the long runs that ended among them."""
         source_logs, target_logs = np.log(source + 1.0), np.log(target + 1.0)
         for start in range(REACH, len(source) - REACH - WINDOW + 1, WINDOW):

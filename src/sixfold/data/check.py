@@ -213,9 +213,7 @@ class SideTally:
     def statistics(self) -> LengthStatistics:
         """Return the summary."""
         words, characters = self.words, self.characters
-        return LengthStatistics(
-            words.mean(), words.percentile_99(), characters.mean(), characters.percentile_99()
-        )
+        return LengthStatistics(words.mean(), words.percentile_99(), characters.mean(), characters.percentile_99())
 
 
 class FaultTally:

@@ -35,13 +35,9 @@ def refuse_overwriting(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
     """Raise if a file to write is one to read, or would be in no folder."""
     for output in outputs:
         if output.exists() and any(path.exists() and path.samefile(output) for path in inputs):
-            raise ConfigError(
-                f"The clean file {output} would replace its own input.", "Choose another prefix."
-            )
+            raise ConfigError(f"The clean file {output} would replace its own input.", "Choose another prefix.")
         if not output.parent.is_dir():
-            raise ConfigError(
-                f"There is no folder {output.parent} to write into.", f"mkdir -p {output.parent}"
-            )
+            raise ConfigError(f"There is no folder {output.parent} to write into.", f"mkdir -p {output.parent}")
 
 
 @contextmanager

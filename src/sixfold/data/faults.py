@@ -32,20 +32,13 @@ class Kind:
 
 
 EMPTY = Kind("empty side", "One side is blank, so there is nothing to learn: remove these pairs.")
-TOO_LONG = Kind("too long", "A side is longer than a sentence can be: split it, or remove it.")
 LENGTH_RATIO = Kind("length ratio", "One side is far longer than the other: hardly a translation; remove it.")
 IDENTICAL = Kind("identical sides", "Source and target are the same text: untranslated; it teaches copying.")
-WRONG_SCRIPT = Kind(
-    "wrong script", "A side is written in a script foreign to it: another language; remove it."
-)
-CONTROL = Kind(
-    "control characters", "Invisible control characters, the remains of another format: remove them."
-)
+WRONG_SCRIPT = Kind("wrong script", "A side is written in a script foreign to it: another language; remove it.")
+CONTROL = Kind("control characters", "Invisible control characters, the remains of another format: remove them.")
 DAMAGE = Kind("encoding damage", "Text was decoded wrongly (Ã¤ for ä): convert the original files again.")
 DUPLICATE = Kind("duplicate pair", "The same pair came before: repeats only make it weigh more.")
-TEST_PAIR = Kind(
-    "pair of the test set", "The test set has this pair, and its score would be false: remove it."
-)
+TEST_PAIR = Kind("pair of the test set", "The test set has this pair, and its score would be false: remove it.")
 TEST_SOURCE = Kind(
     "source of the test set", "The test set has this source, and its score would flatter: remove it."
 )
@@ -83,12 +76,10 @@ def learn_profile(pairs: Sequence[Pair]) -> Profile:
 
 def pair_tests(profile: Profile, limits: Limits) -> list[tuple[Kind, PairTest]]:
     """Return the tests of a corpus, in the order in which they are reported."""
-    source_weights, target_weights = (
-        ScriptWeights(profile.source_scripts),
-        ScriptWeights(profile.target_scripts),
-    )
+    source_weights = ScriptWeights(profile.source_scripts)
+    target_weights = ScriptWeights(profile.target_scripts)
     return [
-        (TOO_LONG, partial(either, partial(is_too_long, limits))),
+        (too_long(limits), partial(either, partial(is_too_long, limits))),
         (LENGTH_RATIO, partial(has_bad_ratio, limits.max_ratio, profile.ratio)),
         (IDENTICAL, is_identical),
         (WRONG_SCRIPT, lambda source, target: source_weights.refuse(source) or target_weights.refuse(target)),
@@ -102,6 +93,12 @@ def faults_of(source: str, target: str, tests: Sequence[tuple[Kind, PairTest]]) 
     if not source.strip() or not target.strip():
         return [EMPTY]
     return [kind for kind, is_faulty in tests if is_faulty(source, target)]
+
+
+def too_long(limits: Limits) -> Kind:
+    """Return the fault of a side that exceeds the limits, which its meaning states."""
+    cap = f"{limits.max_words:,} words or {limits.max_characters:,} characters"
+    return Kind("too long", f"A side has more than {cap}: split it into sentences, or remove it.")
 
 
 def either(test: Callable[[str], bool], source: str, target: str) -> bool:

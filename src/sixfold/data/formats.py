@@ -112,15 +112,11 @@ def json_side(sides: dict[str, object], name: str, where: str) -> str:
     """Return one side as one line of text that can be written as UTF-8."""
     text = sides.get(name)
     if not isinstance(text, str):
-        raise DataError(
-            f"{where}: {name!r} must be text, found {text!r:.40}.", f"It has: {', '.join(sides)}."
-        )
+        raise DataError(f"{where}: {name!r} must be text, found {text!r:.40}.", f"It has: {', '.join(sides)}.")
     try:
         text.encode()
     except UnicodeEncodeError as error:  # JSON can escape half of a character
-        raise DataError(
-            f"{where}: {name!r} has half of a surrogate pair.", "Write whole characters."
-        ) from error
+        raise DataError(f"{where}: {name!r} has half of a surrogate pair.", "Write whole characters.") from error
     return one_line(text)
 
 
@@ -153,9 +149,7 @@ def read_tmx(source: Input, languages: Languages | None = None) -> Iterator[Pair
         LookupError,
         ValueError,
     ) as error:  # the latter two: an encoding it does not know
-        raise DataError(
-            f"{source.name}: not well-formed XML ({error}).", "Export the TMX file again."
-        ) from error
+        raise DataError(f"{source.name}: not well-formed XML ({error}).", "Export the TMX file again.") from error
 
 
 class TmxUnits:
@@ -261,13 +255,11 @@ def read_parquet(source: Input, languages: Languages | None = None) -> Iterator[
             raise DataError(f"{source.name}: damaged Parquet ({error}).", "Write the file again.") from error
 
 
-def parquet_sides(
-    batch: pyarrow.RecordBatch, languages: Languages | None, name: str
-) -> tuple[list[object], ...]:
+def parquet_sides(batch: pyarrow.RecordBatch, languages: Languages | None, name: str) -> tuple[list[object], ...]:
     """Return the values of both sides of a batch of rows."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     translation = columns.get("translation")
-    if translation is not None and hasattr(translation.type, "fields"):
+    if translation is not None and translation.type.num_fields > 1:
         columns = dict(zip((field.name for field in translation.type), translation.flatten(), strict=True))
     names = side_names(list(columns), languages, name)
     return tuple(columns[side].to_pylist() for side in names)
@@ -307,9 +299,7 @@ def read_po(source: Input) -> Iterator[Pair]:
                 *plural_forms(entry.msgid, entry.msgid_plural, entry.msgstr_plural),
             ]
             yield from (
-                Pair(one_line(left), one_line(right), entry.linenum)
-                for left, right in forms
-                if left and right
+                Pair(one_line(left), one_line(right), entry.linenum) for left, right in forms if left and right
             )
 
 

@@ -32,7 +32,7 @@ def contains(sorted_hashes: Hashes, hashes: Hashes) -> Mask:
 
 
 class SeenHashes:
-    """A growing set of hashes, kept in a few sorted arrays, each less than half as long as the last."""
+    """A growing set of hashes, kept in a few sorted arrays, each less than half as long as the one before."""
 
     def __init__(self) -> None:
         self.levels: list[Hashes] = []
@@ -40,11 +40,13 @@ class SeenHashes:
     def add(self, hashes: Hashes) -> Mask:
         """Add hashes, and say of each whether it was there before, or earlier among these."""
         new, first_places = np.unique(hashes, return_index=True)
+        is_known = np.zeros(len(new), dtype=bool)
+        for level in self.levels:  # sorted hashes are looked up in sorted ones: neighbours share cache lines
+            is_known |= contains(level, new)
         seen = np.ones(len(hashes), dtype=bool)
-        seen[first_places] = False
-        for level in self.levels:
-            seen |= contains(level, hashes)
-        self.insert(new)
+        seen[first_places] = is_known
+        if not is_known.all():
+            self.insert(new[~is_known])
         return seen
 
     def insert(self, level: Hashes) -> None:

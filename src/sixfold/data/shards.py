@@ -84,7 +84,10 @@ class Corpus:
                 f"There is no prepared corpus in {folder}.", "Start the training again without --resume."
             )
         indexes = [np.fromfile(stem.with_suffix(".index"), dtype=RECORD) for stem in stems]
-        self.tokens = [map_tokens(stem.with_suffix(".tokens"), token_type(vocabulary)) for stem in stems]
+        self.tokens = [
+            map_tokens(stem.with_suffix(".tokens"), token_type(vocabulary), num_tokens(index))
+            for stem, index in zip(stems, indexes, strict=True)
+        ]
         self.index = np.concatenate(indexes)
         self.shard_starts = np.cumsum([0] + [len(index) for index in indexes])
 
@@ -116,8 +119,17 @@ class Corpus:
         return (self.ids(pair) for pair in range(len(self)))
 
 
-def map_tokens(path: Path, dtype: np.dtype[np.uint16] | np.dtype[np.uint32]) -> NDArray[np.unsignedinteger]:
+def num_tokens(index: NDArray[np.void]) -> int:
+    """Return how many tokens the pairs of one shard have."""
+    return int(index["source"].sum(dtype=np.int64) + index["target"].sum(dtype=np.int64))
+
+
+def map_tokens(
+    path: Path, dtype: np.dtype[np.uint16] | np.dtype[np.uint32], length: int
+) -> NDArray[np.unsignedinteger]:
     """Map a token file into memory; an empty file cannot be mapped and needs no mapping."""
-    if path.stat().st_size == 0:
-        return np.zeros(0, dtype=dtype)
-    return np.memmap(path, dtype=dtype, mode="r")
+    if not path.is_file() or path.stat().st_size != length * dtype.itemsize:
+        raise DataError(
+            f"{path} is damaged: it should hold {length:,} tokens.", "Train again from the text, in another folder."
+        )
+    return np.memmap(path, dtype=dtype, mode="r") if length else np.zeros(0, dtype=dtype)

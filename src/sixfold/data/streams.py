@@ -34,13 +34,10 @@ if TYPE_CHECKING:
 STANDARD_INPUT = Path("-")
 BLOCK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 26  # a longer "line" is not text, and would need memory without bound
+ZSTD_PIECE_BYTES = 1 << 10  # grows at most 32,768-fold, so that a hostile file cannot fill the memory
 
 GZIP, XZ, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
-WIDE_MARKS = (
-    codecs.BOM_UTF16_LE,
-    codecs.BOM_UTF16_BE,
-    codecs.BOM_UTF32_BE,
-)  # UTF-32 LE starts as UTF-16 LE does
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # the first also begins UTF-32 LE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ class ZstdReader(io.RawIOBase):
         self.raw = raw
         self.frame = self.zstandard.ZstdDecompressor().decompressobj()
         self.begun = False
-        self.left = b""  # decompressed and not yet handed out
+        self.left = memoryview(b"")  # decompressed and not yet handed out
 
     def readable(self) -> bool:
         """Say that it can be read."""
@@ -122,13 +119,13 @@ class ZstdReader(io.RawIOBase):
         while not self.left and self.decompress_more():
             pass
         data = self.left[: len(view := memoryview(buffer))]
-        self.left = self.left[len(data) :]
         view[: len(data)] = data
+        self.left = self.left[len(data) :]
         return len(data)
 
     def decompress_more(self) -> bool:
         """Decompress the next piece, and say whether there was one."""
-        piece = (self.frame.unused_data if self.frame.eof else b"") or self.raw.read1(1 << 14)
+        piece = (self.frame.unused_data if self.frame.eof else b"") or self.raw.read(ZSTD_PIECE_BYTES)
         if not piece:
             if self.begun and not self.frame.eof:
                 raise EOFError
@@ -137,7 +134,7 @@ class ZstdReader(io.RawIOBase):
             self.frame = self.zstandard.ZstdDecompressor().decompressobj()
         self.begun = True
         try:
-            self.left = self.frame.decompress(piece)
+            self.left = memoryview(self.frame.decompress(piece))
         except self.zstandard.ZstdError as error:
             raise OSError(f"its zstd data is damaged ({error})") from error
         return True

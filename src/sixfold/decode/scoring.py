@@ -22,6 +22,7 @@ class Score:
 
     log_probability: float  # of all its tokens and its end mark
     num_tokens: int  # its end mark included
+    is_cut: bool = False  # a side was longer than a model reads at once, and its end is not scored
 
 
 @torch.inference_mode()

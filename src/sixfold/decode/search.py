@@ -101,9 +101,9 @@ def beam_search(
     """
     state = start(limits, bos, options)
     while state.sentence.numel():
-        log_probs = stepper.step(state.tokens[:, :, -1].reshape(-1))
+        log_probs = stepper.step(state.tokens[:, :, -1].reshape(-1)).view(*state.scores.shape, -1)  # (S, K, V)
         scores, parents, tokens = best_candidates(state, log_probs, eos)
-        collect_finished(state, scores, parents, tokens, eos, options)
+        collect_finished(state, log_probs, scores, parents, tokens, eos, options)
         rows = advance(state, scores, parents, tokens, eos)
         unfinished = can_still_win(state, options.alpha).nonzero()[:, 0]
         keep_sentences(state, unfinished, rows, stepper)
@@ -130,32 +130,37 @@ def best_candidates(state: BeamState, log_probs: Tensor, eos: int) -> tuple[Tens
 
     Of 2K extensions at most K end, one for each parent, so at least K remain to go on with.
     """
-    num_sentences, beam = state.scores.shape
-    extended = state.scores[:, :, None] + log_probs.view(num_sentences, beam, -1)  # (S, K, V)
+    extended = state.scores[:, :, None] + log_probs  # (S, K, V)
     at_limit = state.limits <= state.tokens.size(2)  # T counts the begin mark: one token is left
     if at_limit.any():
         ends = torch.zeros(extended.size(2), dtype=torch.bool, device=extended.device)
         ends[eos] = True
         extended = extended.masked_fill(at_limit[:, None, None] & ~ends, NEVER)
-    vocabulary = extended.size(2)
+    _, beam, vocabulary = extended.shape
     scores, flat = extended.flatten(1).topk(min(2 * beam, beam * vocabulary), dim=1)
     return scores, flat // vocabulary, flat % vocabulary
 
 
 def collect_finished(
-    state: BeamState, scores: Tensor, parents: Tensor, tokens: Tensor, eos: int, options: BeamOptions
+    state: BeamState,
+    log_probs: Tensor,
+    scores: Tensor,
+    parents: Tensor,
+    tokens: Tensor,
+    eos: int,
+    options: BeamOptions,
 ) -> None:
     """Move the extensions that end into the finished ones, and keep the n best of these."""
     length = state.tokens.size(2)
     ended = (tokens == eos) & (scores > NEVER)
     penalised = scores / length_penalty(length, options.alpha)
     for s, candidate in ended.nonzero().tolist():
-        prefix = state.tokens[s, parents[s, candidate], 1:].tolist()
+        parent = int(parents[s, candidate])
         hypothesis = Hypothesis(
-            tokens=(*prefix, eos),
+            tokens=(*state.tokens[s, parent, 1:].tolist(), eos),
             log_probability=float(scores[s, candidate]),
             score=float(penalised[s, candidate]),
-            is_cut=bool(state.limits[s] <= length),
+            is_cut=bool(state.limits[s] <= length and log_probs[s, parent].argmax() != eos),
         )
         best = state.finished[int(state.sentence[s])]
         best.append(hypothesis)

@@ -5,8 +5,9 @@ Shapes: S sentences, K hypotheses of each, R = S·K rows, V vocabulary.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from sixfold.data.batches import pad
 from sixfold.decode.scoring import Score, score_ids
 from sixfold.decode.search import BeamOptions, Hypothesis, beam_search, greedy_search, length_penalty
-from sixfold.errors import ConfigError
+from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
 from sixfold.models.transformer import Transformer
@@ -25,7 +26,6 @@ from sixfold.text.tokens import BOS_ID, EOS_ID
 
 BATCH_TOKENS = 8192  # source tokens times hypotheses in one batch
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer line is not translated, and that is said
-SEARCH_MANY = 4096  # sentences that are sorted by length together
 
 Tick = Callable[[int], None]
 
@@ -57,10 +57,9 @@ class Translator:
         self.decode = decode
         self.info = info
         self.device = next(model.parameters()).device
-        is_learned = model.config.positions == "learned"
-        self.longest_source = (
-            min(LONGEST_SOURCE, model.config.max_positions // 2) if is_learned else LONGEST_SOURCE
-        )
+        positions = model.config.max_positions if model.config.positions == "learned" else sys.maxsize
+        self.longest_source = min(LONGEST_SOURCE, positions // 2)
+        self.longest_target = min(self.longest_source + decode.extra_tokens, positions)  # end mark included
 
     def translate(self, texts: Sequence[str], beam: int | None = None) -> list[str]:
         """Return the best translation of each text."""
@@ -76,14 +75,13 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return the n best translations of each text, best first. An empty text stays empty."""
         options = self.options(beam, n_best, length_penalty)
-        ids = self.tokenizer.encode_batch(texts)
+        ids, is_cut = cut(self.tokenizer.encode_batch(texts), self.longest_source)
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, 0)] for _ in texts]
         done = 0
-        for batch in self.batches([row[: self.longest_source] for row in ids], options.beam):
-            found = self.search_batch([ids[i][: self.longest_source] for i in batch], options)
+        for batch in self.batches([len(row) for row in ids], options.beam):
+            found = self.search_batch([ids[i] for i in batch], options)
             for i, hypotheses in zip(batch, found, strict=True):
-                is_cut = len(ids[i]) > self.longest_source
-                results[i] = [self.finish(hypothesis, is_cut) for hypothesis in hypotheses]
+                results[i] = [self.finish(hypothesis, is_cut[i]) for hypothesis in hypotheses]
             tick(done := done + len(batch))
         return results
 
@@ -94,29 +92,32 @@ class Translator:
         if not 1 <= beam <= 128:
             raise ConfigError(f"The beam must be from 1 to 128, but is {beam}.")
         if not 1 <= n_best <= beam:
-            raise ConfigError(f"n-best must be from 1 to the beam ({beam}), but is {n_best}.", f"--beam {n_best}")
+            raise ConfigError(
+                f"n-best must be from 1 to the beam ({beam}), but is {n_best}.", "Widen the beam or ask for fewer."
+            )
         if not 0 <= alpha <= 10:
             raise ConfigError(f"The length penalty must be from 0 to 10, but is {alpha}.")
         return BeamOptions(beam, alpha, n_best)
 
-    def batches(self, ids: Sequence[list[int]], beam: int) -> Iterator[list[int]]:
+    def batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
         """Yield the texts, longest first, in groups within the token budget; empty texts are left out."""
-        order = sorted((i for i in range(len(ids)) if ids[i]), key=lambda i: -len(ids[i]))
-        while order:
-            longest = len(ids[order[0]]) + 1
-            size = max(1, BATCH_TOKENS // (longest * beam))
-            yield order[:size]
-            order = order[size:]
+        order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
+        begin = 0
+        while begin < len(order):
+            size = max(1, BATCH_TOKENS // ((lengths[order[begin]] + 1) * beam))
+            yield order[begin : begin + size]
+            begin += size
 
     @torch.inference_mode()
     def search_batch(self, ids: list[list[int]], options: BeamOptions) -> list[list[Hypothesis]]:
         """Search the translations of one batch of token ids."""
         source = torch.from_numpy(pad([[*row, EOS_ID] for row in ids])).to(self.device)
-        limits = torch.tensor([len(row) + self.decode.extra_tokens for row in ids], device=self.device)
+        limits = [min(len(row) + self.decode.extra_tokens, self.longest_target) for row in ids]
         stepper = ModelStepper(self.model, source, options.beam)
+        most = torch.tensor(limits, device=self.device)
         if options.beam == 1:
-            return [[best] for best in greedy_search(stepper, limits, BOS_ID, EOS_ID, options.alpha)]
-        return beam_search(stepper, limits, BOS_ID, EOS_ID, options)
+            return [[best] for best in greedy_search(stepper, most, BOS_ID, EOS_ID, options.alpha)]
+        return beam_search(stepper, most, BOS_ID, EOS_ID, options)
 
     def finish(self, hypothesis: Hypothesis, source_is_cut: bool) -> Translation:
         """Turn a hypothesis into text."""
@@ -134,14 +135,15 @@ class Translator:
         """Return the log-probability of each given translation."""
         if len(sources) != len(targets):
             raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")
-        source_ids, target_ids = self.tokenizer.encode_batch(sources), self.tokenizer.encode_batch(targets)
-        widths = [max(len(s), len(t)) * [0] or [0] for s, t in zip(source_ids, target_ids, strict=True)]
+        source_ids, source_is_cut = cut(self.tokenizer.encode_batch(sources), self.longest_source)
+        target_ids, target_is_cut = cut(self.tokenizer.encode_batch(targets), self.longest_target - 1)
+        lengths = [max(1, len(s), len(t)) for s, t in zip(source_ids, target_ids, strict=True)]
         scores: list[Score] = [Score(0.0, 0)] * len(sources)
         done = 0
-        for batch in self.batches(widths, beam=4):
+        for batch in self.batches(lengths, beam=4):
             found = score_ids(self.model, [source_ids[i] for i in batch], [target_ids[i] for i in batch])
             for i, score in zip(batch, found, strict=True):
-                scores[i] = score
+                scores[i] = replace(score, is_cut=source_is_cut[i] or target_is_cut[i])
             tick(done := done + len(batch))
         return scores
 
@@ -166,9 +168,19 @@ class ModelStepper:
         self.cache.select(sentences, rows)
 
 
+def cut(ids: Sequence[list[int]], longest: int) -> tuple[list[list[int]], list[bool]]:
+    """Return the beginning of each row, and which rows were longer than that."""
+    return [row[:longest] for row in ids], [len(row) > longest for row in ids]
+
+
 def load(folder: str | Path, device: str = "auto") -> Translator:
     """Open a model folder for translating."""
-    info = load_info(Path(folder))
-    tokenizer = load_tokenizer(Path(folder), info)
-    model = load_weights(Path(folder), info).to(choose_device(device))
-    return Translator(model, tokenizer, info.decode, info)
+    folder, chosen = Path(folder), choose_device(device)
+    info = load_info(folder)
+    try:
+        tokenizer, model = load_tokenizer(folder, info), load_weights(folder, info)
+    except ModelFolderError:
+        if load_info(folder) == info:
+            raise
+        return load(folder, device)  # a training replaced the model in between
+    return Translator(model.to(chosen), tokenizer, info.decode, info)

@@ -9,6 +9,7 @@ training/             only to continue training; deletable
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from pathlib import Path
@@ -20,14 +21,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sixfold.errors import ModelFolderError
-from sixfold.files import replacing, sha256, write_atomically
+from sixfold.errors import ConfigError, ModelFolderError
+from sixfold.files import replacing, sha256, write_atomically, writing
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER, CARD = "sixfold.json", "weights.safetensors", "tokenizer.model", "README.md"
-LARGEST_CONFIG = 4 * 2**20  # bytes; a configuration larger than this is not one of ours
+LARGEST_CONFIG, LARGEST_TOKENIZER = 4 * 2**20, 128 * 2**20  # bytes; what is larger is not one of ours
 
 Json = JsonValue
 
@@ -72,29 +73,47 @@ class ModelInfo(BaseModel):
 def save_model(folder: Path, info: ModelInfo, weights: dict[str, Tensor], tokenizer: Tokenizer, card: str) -> None:
     """Write or replace a model; at every moment in between the folder holds a whole model, old or new.
 
-    The new digest is announced beside the old one before the weights change place.
+    The new digest is announced beside the old one before the weights change place. A model of another shape
+    or tokenizer cannot be exchanged like that: the old one is given up first.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    before = read_digests(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        before = replaceable_weights(folder, info, tokenizer)
+        if not before:
+            (folder / CONFIG).unlink(missing_ok=True)
     write_atomically(folder / TOKENIZER, tokenizer.model)
     write_atomically(folder / CARD, card.encode())
     with replacing(folder / WEIGHTS) as temporary:
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, temporary)
-        digests = {WEIGHTS: sha256(temporary), TOKENIZER: sha256(folder / TOKENIZER)}
-        write_info(folder, info, digests, before)
-    write_info(folder, info, digests, {})
+        write_tensors(temporary, weights)
+        digest = sha256(temporary)
+        if before:
+            write_info(folder, info, FileDigest(sha256=digest, previous=before))
+    write_info(folder, info, FileDigest(sha256=digest))
 
 
-def write_info(folder: Path, info: ModelInfo, digests: dict[str, str], before: dict[str, str]) -> None:
+def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: Tokenizer) -> str:
+    """Return the digest of the weights in a folder if others may take their place one for one, or else nothing."""
+    try:
+        old = load_info(folder)
+        is_same = old.model == info.model and load_tokenizer(folder, old).model == tokenizer.model
+        return sha256(checked(folder, WEIGHTS, old)) if is_same else ""
+    except ModelFolderError:
+        return ""
+
+
+def write_tensors(path: Path, weights: dict[str, Tensor]) -> None:
+    """Write a safetensors file."""
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, path)
+    except SafetensorError as error:  # it says only in words which error of the disk it met
+        raise OSError(errno.ENOSPC, str(error)) from error
+
+
+def write_info(folder: Path, info: ModelInfo, weights: FileDigest) -> None:
     """Write sixfold.json."""
-    files = {name: FileDigest(sha256=digest, previous=before.get(name, "")) for name, digest in digests.items()}
+    files = {WEIGHTS: weights, TOKENIZER: FileDigest(sha256=sha256(folder / TOKENIZER))}
     content = info.model_copy(update={"files": files}).model_dump(mode="json")
     write_atomically(folder / CONFIG, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def read_digests(folder: Path) -> dict[str, str]:
-    """Return the digests of the files that a folder holds now."""
-    return {name: sha256(folder / name) for name in (WEIGHTS, TOKENIZER) if (folder / name).is_file()}
 
 
 def load_info(folder: Path) -> ModelInfo:
@@ -104,10 +123,9 @@ def load_info(folder: Path) -> ModelInfo:
         raise ModelFolderError(
             f"There is no model folder {folder}.", "Give the folder that `sixfold train -o` wrote."
         )
-    if not path.is_file():
+    if not path.is_file() or path.is_symlink():
         raise ModelFolderError(f"{folder} is not a model folder: it has no {CONFIG}.", folder_hint(folder))
-    if path.stat().st_size > LARGEST_CONFIG:
-        raise ModelFolderError(f"{path} is {path.stat().st_size:,} bytes: too large to be a configuration.")
+    refuse_larger(path, LARGEST_CONFIG)
     try:
         content = json.loads(path.read_bytes())
         if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
@@ -116,8 +134,8 @@ def load_info(folder: Path) -> ModelInfo:
                 f"Install sixfold {content.get('sixfold', 'of a later version')} or newer.",
             )
         return ModelInfo.model_validate(content)
-    except (ValueError, RecursionError) as error:
-        raise ModelFolderError(f"{path} is damaged: {first_problem(error)}") from error
+    except (ValueError, RecursionError, ConfigError, OSError) as error:
+        raise ModelFolderError(f"{path} cannot be read: {first_problem(error)}") from error
 
 
 def folder_hint(folder: Path) -> str:
@@ -127,7 +145,13 @@ def folder_hint(folder: Path) -> str:
     return "Give the folder that `sixfold train -o` wrote."
 
 
-def first_problem(error: ValueError | RecursionError) -> str:
+def refuse_larger(path: Path, limit: int) -> None:
+    """Refuse a file that would fill the memory."""
+    if path.stat().st_size > limit:
+        raise ModelFolderError(f"{path} is {path.stat().st_size:,} bytes; at most {limit:,} were expected.")
+
+
+def first_problem(error: Exception) -> str:
     """Return the first complaint of a validation in one line."""
     if isinstance(error, ValidationError):
         problem = error.errors()[0]
@@ -137,10 +161,12 @@ def first_problem(error: ValueError | RecursionError) -> str:
 
 def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
     """Read the tokenizer of a model folder."""
-    tokenizer = Tokenizer.load(checked(folder, TOKENIZER, info))
+    path = checked(folder, TOKENIZER, info)
+    refuse_larger(path, LARGEST_TOKENIZER)
+    tokenizer = Tokenizer.load(path)
     if tokenizer.vocabulary != info.model.vocabulary:
         raise ModelFolderError(
-            f"{folder / TOKENIZER} has {tokenizer.vocabulary:,} tokens; the model knows {info.model.vocabulary:,}."
+            f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {info.model.vocabulary:,}."
         )
     return tokenizer
 
@@ -171,22 +197,19 @@ def check_size(path: Path, expected: dict[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Read exactly the expected tensors from a safetensors file."""
+    """Read exactly the expected tensors from a safetensors file, once its header promises these."""
     try:
         with safe_open(path, framework="pt") as file:
-            if set(file.keys()) != set(expected):
-                odd = sorted(set(file.keys()) ^ set(expected))[0]
-                raise ModelFolderError(f"{path} and its configuration disagree about the tensor {odd}.")
-            tensors = {name: file.get_tensor(name) for name in expected}
+            if odd := sorted(set(file.keys()) ^ set(expected)):
+                raise ModelFolderError(f"{path} and its configuration disagree about the tensor {odd[0]}.")
+            for name, tensor in expected.items():
+                found = file.get_slice(name)
+                wanted, has = ("F32", list(tensor.shape)), (found.get_dtype(), found.get_shape())
+                if wanted != has:
+                    raise ModelFolderError(f"{path}: {name} should be {wanted}, but is {has}.")
+            return {name: file.get_tensor(name) for name in expected}
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{path} is damaged: {error}") from error
-    for name, tensor in tensors.items():
-        if tensor.shape != expected[name].shape or tensor.dtype != torch.float32:
-            raise ModelFolderError(
-                f"{path}: {name} should be float32 {list(expected[name].shape)}, "
-                f"but is {tensor.dtype} {list(tensor.shape)}."
-            )
-    return tensors
 
 
 def checked(folder: Path, name: str, info: ModelInfo) -> Path:

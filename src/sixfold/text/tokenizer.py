@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +20,9 @@ Subwords = Literal["bpe", "unigram"]
 
 SPACE_MARK = "▁"  # SentencePiece's own stand-in for a space (U+2581)
 LEARN_CHARACTERS = 4000  # of a longer line only this much is used to learn subwords
+NOT_LEARNED = str.maketrans(f"{SPACE_MARK}▅\t\0", "    ")  # SentencePiece keeps these for itself: spelled as bytes
+COVERAGE = 0.9995  # of the characters of a text; the rarest ones are spelled as bytes
+RESERVED = [PAD_ID, BOS_ID, EOS_ID, UNK_ID]
 
 
 class Tokenizer:
@@ -32,23 +37,27 @@ class Tokenizer:
         import sentencepiece
 
         self.model = model
+        self.processor = processor = sentencepiece.SentencePieceProcessor()
         try:
-            self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
+            processor.load_from_serialized_proto(model)
+            self.pieces(range(processor.get_piece_size()))  # each must be text
+        except (RuntimeError, UnicodeDecodeError) as error:
             raise ModelFolderError("The tokenizer is not a SentencePiece model.") from error
-        if self.processor.piece_to_id("<0x00>") == UNK_ID:
+        if [processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()] != RESERVED:
+            raise ModelFolderError("The tokenizer has other reserved tokens than ours.")
+        if processor.piece_to_id("<0x00>") == UNK_ID:
             raise ModelFolderError("The tokenizer has no byte pieces, so it would lose text.")
-        self.space_mark = [self.processor.piece_to_id(f"<0x{byte:02X}>") for byte in SPACE_MARK.encode()]
+        self.space_mark: list[int] = processor.piece_to_id([f"<0x{byte:02X}>" for byte in SPACE_MARK.encode()])
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: int, subwords: Subwords = "bpe") -> Tokenizer:
         """Learn at most `vocabulary` pieces from texts; the same texts always give the same pieces."""
         import sentencepiece
 
-        lines = [" " + text[:LEARN_CHARACTERS].replace(SPACE_MARK, "") for text in texts if text]
+        lines = [" " + text[:LEARN_CHARACTERS].translate(NOT_LEARNED) for text in texts if text]
         if not lines:
             raise DataError("There is no text to learn subwords from.")
-        smallest, largest = possible_vocabulary(lines, subwords)
+        smallest = smallest_vocabulary(lines)
         if vocabulary < smallest:
             raise ConfigError(
                 f"A vocabulary of {vocabulary:,} is too small: this text needs at least {smallest:,} "
@@ -60,8 +69,9 @@ class Tokenizer:
             sentence_iterator=iter(lines),
             model_writer=model,
             model_type=subwords,
-            vocab_size=min(vocabulary, largest),
+            vocab_size=vocabulary,
             hard_vocab_limit=False,
+            character_coverage=COVERAGE,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             add_dummy_prefix=False,
@@ -92,17 +102,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts."""
-        if any(SPACE_MARK in text for text in texts):
-            return [self.encode_with_space_marks(text) for text in texts]
-        return self.processor.encode([" " + text if text else "" for text in texts])
-
-    def encode_with_space_marks(self, text: str) -> list[int]:
-        """Return the token ids of a text that holds the character U+2581."""
-        first, *rest = text.split(SPACE_MARK)
-        ids: list[int] = self.processor.encode(" " + first)
-        for part in rest:
-            ids += self.space_mark + self.processor.encode(part)
-        return ids
+        return self.spell(texts, self.processor.encode)
 
     def sample_batch(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
         """Return other, random spellings of the texts: BPE-dropout, decided by the seed alone.
@@ -113,37 +113,45 @@ class Tokenizer:
 
         sampled: list[list[int]] = []
 
-        def draw() -> None:
-            sampled.extend(
-                self.processor.encode(
-                    [" " + text if text else "" for text in texts],
-                    enable_sampling=True,
-                    alpha=dropout,
-                    nbest_size=-1,
-                    num_threads=1,
-                )
+        def sample(stretches: list[str]) -> list[list[int]]:
+            return self.processor.encode(
+                stretches, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
             )
 
-        sentencepiece.set_random_generator_seed(seed)
-        thread = threading.Thread(target=draw)
+        sentencepiece.set_random_generator_seed(seed % (2**32 - 1))  # the largest would mean "do not seed"
+        thread = threading.Thread(target=lambda: sampled.extend(self.spell(texts, sample)))
         thread.start()
         thread.join()
         return sampled
 
+    def spell(self, texts: Sequence[str], encode: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:
+        """Encode the stretches of each text between the characters U+2581, and put these back as bytes."""
+        stretches = [(" " + text if text else "").split(SPACE_MARK) for text in texts]
+        encoded = iter(encode(list(chain.from_iterable(stretches))))
+        rows = []
+        for _, *rest in stretches:
+            row = next(encoded)
+            for _ in rest:
+                row += self.space_mark + next(encoded)
+            rows.append(row)
+        return rows
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids; reserved ids other than bytes say nothing."""
-        text: str = self.processor.decode([i for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID, UNK_ID)])
+        text: str = self.processor.decode([i for i in ids if i not in RESERVED])
         return text[1:] if text.startswith(" ") else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return each token as people write it, with U+2581 for a space."""
-        return [self.processor.id_to_piece(i) for i in ids]
+        return self.processor.id_to_piece(list(ids))
 
 
-def possible_vocabulary(lines: list[str], subwords: Subwords) -> tuple[int, int]:
-    """Return the smallest and largest vocabulary these lines allow: SentencePiece fails outside of them."""
-    words = {word for line in lines for word in line.split(" ")}
-    smallest = NUM_RESERVED + len({character for word in words for character in word}) + 1
-    fragments = sum(len(word) for word in words)  # a BPE merge adds one piece and uses up one boundary
-    room = fragments if subwords == "bpe" else fragments // 2
-    return smallest, smallest + max(room, 2)
+def smallest_vocabulary(lines: Sequence[str]) -> int:
+    """Return the reserved tokens and one for each character but the rarest: SentencePiece insists on these."""
+    counts = Counter(chain.from_iterable(lines))
+    covered, needed, total = 0, NUM_RESERVED, counts.total()
+    for _, count in counts.most_common():
+        if covered / total >= COVERAGE:
+            break
+        covered, needed = covered + count, needed + 1
+    return needed

@@ -2,11 +2,13 @@
 
 checkpoints/step-00001000/weights.safetensors    the model
                           optimizer.safetensors  Adam's moments (and the moving average, if there is one)
-                          state.json             where the run stands, and the digests of the other two
+                          state.json             where the run stands, and the digests of all three
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -59,37 +61,53 @@ class CheckpointStore:
             temporary.mkdir()
             save_file(checkpoint.weights, temporary / WEIGHTS)
             save_file(checkpoint.optimizer, temporary / OPTIMIZER)
-            digests = {name: sha256(temporary / name) for name in (WEIGHTS, OPTIMIZER)}
-            (temporary / STATE).write_text(json.dumps({**checkpoint.state, "sha256": digests}))
+            content = {**checkpoint.state, "sha256": digests(temporary, checkpoint.state)}
+            (temporary / STATE).write_text(json.dumps(content))
             for name in (WEIGHTS, OPTIMIZER, STATE, "."):
                 sync(temporary / name)
-            shutil.rmtree(self.path(step), ignore_errors=True)
-            temporary.rename(self.path(step))
-            sync(self.folder)
+            self.put_in_place(temporary, step)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
             cause = error if isinstance(error, OSError) else OSError(28, str(error))
             raise WorkError(f"Cannot save the checkpoint of step {step}: {error}.", disk_hint(cause)) from error
 
+    def put_in_place(self, temporary: Path, step: int) -> None:
+        """Rename a whole checkpoint into place; one of the same step is set aside until then."""
+        aside = self.folder / f".replaced-{step:08d}"
+        if self.path(step).exists():
+            self.path(step).rename(aside)
+        temporary.rename(self.path(step))
+        sync(self.folder)
+        shutil.rmtree(aside, ignore_errors=True)
+
     def remove_unfinished(self) -> None:
-        """Delete what a killed process left half written."""
+        """Delete what a killed process left half written, and put back what it had only set aside."""
         for leftover in self.folder.glob(".saving-*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        for aside in self.folder.glob(".replaced-*"):
+            place = self.path(int(aside.name.removeprefix(".replaced-")))
+            if place.exists():
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                with contextlib.suppress(FileNotFoundError):  # another rank was faster
+                    aside.rename(place)
 
     def load(self, step: int) -> Checkpoint:
         """Read a checkpoint and verify it; raises ValueError, with the file's name, if it is damaged."""
         folder = self.path(step)
         try:
             state = json.loads((folder / STATE).read_bytes())
-            for name in (WEIGHTS, OPTIMIZER):
-                if sha256(folder / name) != state["sha256"][name]:
-                    raise ValueError(f"{folder / name} is damaged")
+            expected = state.pop("sha256")
+            for name, digest in digests(folder, state).items():
+                if digest != expected[name]:
+                    raise ValueError(f"{name} is not what was saved")
             return Checkpoint(load_file(folder / WEIGHTS), load_file(folder / OPTIMIZER), state)
-        except (OSError, KeyError, TypeError, SafetensorError, json.JSONDecodeError) as error:
+        except (OSError, LookupError, AttributeError, TypeError, ValueError, SafetensorError) as error:
             raise ValueError(f"{folder} is damaged: {error}") from error
 
     def newest(self) -> tuple[Checkpoint, list[str]]:
         """Return the newest checkpoint that is whole, and what is wrong with any newer ones."""
+        self.remove_unfinished()
         problems: list[str] = []
         for step in reversed(self.steps()):
             try:
@@ -98,8 +116,16 @@ class CheckpointStore:
                 problems.append(str(error))
         raise TrainingError(
             f"There is no whole checkpoint in {self.folder}. {' '.join(problems)}".strip(),
-            "Start the training again without --resume, in another folder.",
+            f"Start the training again without --resume{', in another folder' if problems else ''}.",
         )
+
+    def has_weights(self, step: int) -> bool:
+        """Return whether there is a checkpoint of this step and its weights are whole."""
+        folder = self.path(step)
+        try:
+            return sha256(folder / WEIGHTS) == json.loads((folder / STATE).read_bytes())["sha256"][WEIGHTS]
+        except (OSError, LookupError, TypeError, ValueError):
+            return False
 
     def weights(self, step: int) -> Tensors:
         """Read only the weights of a checkpoint."""
@@ -110,6 +136,12 @@ class CheckpointStore:
         for step in self.steps()[:-keep_last]:
             if step not in keep:
                 shutil.rmtree(self.path(step), ignore_errors=True)
+
+
+def digests(folder: Path, state: dict[str, Json]) -> dict[str, Json]:
+    """Return the digests of a checkpoint's tensors and of its state, which stands in one file with them."""
+    tensors: dict[str, Json] = {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+    return {**tensors, STATE: hashlib.sha256(json.dumps(state).encode()).hexdigest()}
 
 
 def average(weights: Sequence[Tensors]) -> Tensors:

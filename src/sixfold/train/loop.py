@@ -258,7 +258,7 @@ class Trainer:
             self.progress.validation(report)
         self.state.stale = int(self.ranks.agree(self.state.stale))
         self.state.validated = [*self.state.validated, self.state.step][-self.config.average :]
-        self.validation_seconds = time.monotonic() - began
+        self.validation_seconds = self.ranks.agree(time.monotonic() - began)
         self.speed.restart()
 
     def candidates(self) -> list[tuple[str, Tensors, float]]:
@@ -266,7 +266,7 @@ class Trainer:
         current = self.weights()
         named = {"single": current}
         earlier = [
-            step for step in self.state.validated[-(self.config.average - 1) :] if step in self.store.steps()
+            step for step in self.state.validated[-(self.config.average - 1) :] if self.store.has_weights(step)
         ]
         if earlier and self.config.average > 1:
             stored = [self.store.weights(step) for step in earlier]
@@ -310,9 +310,13 @@ class Trainer:
         self.state.finished = ""
         self.model.load_state_dict(checkpoint.weights)
         load_optimizer_tensors(self.optimizer, self.model, checkpoint.optimizer)
-        self.moving_average = {name: checkpoint.optimizer[f"ema.{name}"] for name in self.moving_average}
+        self.moving_average = {  # a run that had none begins one here
+            name: checkpoint.optimizer.get(f"ema.{name}", checkpoint.weights[name]).to(self.device)
+            for name in self.moving_average
+        }
         self.began -= self.state.seconds
-        self.journal.cut_after(self.state.step)
+        if self.ranks.is_first:
+            self.journal.cut_after(self.state.step)
         return problems
 
     def finish(self, stop: StopRequest) -> None:

@@ -36,9 +36,12 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put back a state made by `optimizer_tensors`."""
+    """Put back a state made by `optimizer_tensors`; before the first step there is none."""
+    is_fused = bool(optimizer.defaults["fused"])  # then the count of steps lives where the parameter does
     for name, parameter in model.named_parameters():
-        state = {kind: tensors[f"{kind}.{name}"] for kind in ("step", "exp_avg", "exp_avg_sq")}
+        kinds = [kind for kind in ("step", "exp_avg", "exp_avg_sq") if f"{kind}.{name}" in tensors]
+        state = {kind: tensors[f"{kind}.{name}"] for kind in kinds}
         optimizer.state[parameter] = {
-            kind: tensor if kind == "step" else tensor.to(parameter.device) for kind, tensor in state.items()
+            kind: tensor.to(parameter.device) if is_fused or kind != "step" else tensor
+            for kind, tensor in state.items()
         }

@@ -49,7 +49,8 @@ def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
     smallest = 2**64
     for count, pair in enumerate(pairs, start=1):
         source, target = source + len(pair.source), target + len(pair.target)
-        smallest = min(smallest, source_hash(pair))
+        if pair.source and pair.target:  # an empty one will be left out, and cannot be all that is held out
+            smallest = min(smallest, source_hash(pair))
         if len(sample) < SAMPLE_PAIRS:
             sample.append(pair)
         elif (place := int(draw.integers(count))) < SAMPLE_PAIRS:
@@ -79,6 +80,7 @@ def learn_tokenizer(sample: Iterable[Pair], config: DataConfig) -> Tokenizer:
 class Skipped:
     """Pairs that were left out, and why: nothing is dropped silently."""
 
+    what: str = "pairs"
     empty: list[int] = field(default_factory=list)  # line numbers
     too_long: list[int] = field(default_factory=list)
 
@@ -86,7 +88,7 @@ class Skipped:
         """Say in plain words what was left out."""
         reasons = ((self.empty, "one side is empty"), (self.too_long, f"longer than {max_tokens} tokens"))
         return [
-            f"left out {len(lines):,} pairs: {why} (the first on line {lines[0]:,})"
+            f"left out {len(lines):,} {self.what}: {why} (the first on line {lines[0]:,})"
             for lines, why in reasons
             if lines
         ]
@@ -116,15 +118,15 @@ def prepare(
     config: DataConfig,
     surveyed: Survey,
     tick: Tick = silent,
-) -> tuple[Prepared, Skipped]:
-    """Encode all pairs into shards; without validation pairs, hold some out by a hash of their source.
+) -> tuple[Prepared, list[str]]:
+    """Encode all pairs into shards, and say what was left out; without validation pairs, hold some out.
 
-    Held out by hash, the copies of a sentence fall on one side, so that validation shares none with training.
+    They are held out by a hash of their source, so that copies of a sentence fall on one side.
     """
     wanted = min(config.valid_pairs, max(1, surveyed.num_pairs // 20))
     threshold = max(surveyed.smallest_hash, int(2**64 * wanted / surveyed.num_pairs)) if valid is None else -1
     writers = {name: ShardWriter(folder / name, tokenizer.vocabulary) for name in ("train", "valid")}
-    skipped = Skipped()
+    skipped, skipped_valid = Skipped(), Skipped("validation pairs")
     done = 0
     for chunk in chunks(pairs):
         splits: dict[str, list[Pair]] = {"train": [], "valid": []}
@@ -134,11 +136,12 @@ def prepare(
             writer.write(encode(splits[name], tokenizer, config.max_tokens, skipped))
         tick(done := done + len(chunk))
     for chunk in chunks(valid or []):
-        writers["valid"].write(encode(chunk, tokenizer, config.max_tokens, Skipped()))
+        writers["valid"].write(encode(chunk, tokenizer, config.max_tokens, skipped_valid))
     for writer in writers.values():
         writer.close()
-    refuse_empty(writers, skipped, config)
-    return Prepared(folder, tokenizer.vocabulary), skipped
+    left_out = [*skipped.sentences(config.max_tokens), *skipped_valid.sentences(config.max_tokens)]
+    refuse_empty(writers, left_out)
+    return Prepared(folder, tokenizer.vocabulary), left_out
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -163,11 +166,11 @@ def encode(chunk: list[Pair], tokenizer: Tokenizer, max_tokens: int, skipped: Sk
     return encoded
 
 
-def refuse_empty(writers: dict[str, ShardWriter], skipped: Skipped, config: DataConfig) -> None:
+def refuse_empty(writers: dict[str, ShardWriter], left_out: list[str]) -> None:
     """Raise if a split ended up with nothing in it."""
     for name, writer in writers.items():
         if writer.num_pairs == 0:
-            reasons = "; ".join(skipped.sentences(config.max_tokens)) or "all pairs have the same source"
+            reasons = "; ".join(left_out) or "all pairs have the same source"
             raise DataError(f"No pairs are left for the {name} split: {reasons}.", "See `sixfold check`.")
 
 

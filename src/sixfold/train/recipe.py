@@ -81,11 +81,11 @@ def read_recipe(name: str) -> Wishes:
     path = find_recipe(name)
     try:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (YAMLError, UnicodeDecodeError) as error:
+    except (YAMLError, ValueError) as error:  # a date of month 13 is a ValueError
         raise ConfigError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
-    wishes = {str(part): dict(keys) for part, keys in content.items()}
+    wishes = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
     check_keys(wishes, str(path))
     return wishes
 
@@ -108,8 +108,6 @@ def shipped_recipes() -> dict[str, Path]:
 
 def parse_settings(settings: Iterable[str]) -> Wishes:
     """Turn `part.key=value` settings into wishes; values are read as in a recipe."""
-    from ruamel.yaml import YAML
-
     wishes: Wishes = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -118,9 +116,23 @@ def parse_settings(settings: Iterable[str]) -> Wishes:
             raise ConfigError(
                 f"--set takes part.key=value, but got {setting!r}.", "For example --set train.steps=5000"
             )
-        wishes.setdefault(part, {})[key] = YAML(typ="safe", pure=True).load(value)
+        wishes.setdefault(part, {})[key] = read_value(setting, value)
     check_keys(wishes, "--set")
     return wishes
+
+
+def read_value(setting: str, value: str) -> Json:
+    """Read the value of a setting as YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        content: Json = YAML(typ="safe", pure=True).load(value)
+    except (YAMLError, ValueError) as error:
+        raise ConfigError(
+            f"--set {setting}: the value is not YAML.", "Put text that has signs of YAML in it into quotes."
+        ) from error
+    return content
 
 
 def check_keys(wishes: Wishes, where: str) -> None:

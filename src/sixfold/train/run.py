@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,8 @@ from sixfold.train.prepare import (
 from sixfold.train.progress import Progress, Silence, duration
 from sixfold.train.ranks import Ranks, joined_ranks
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+
+LOCK = "lock"  # held while a run goes on
 
 Source = str | Path
 
@@ -93,13 +96,17 @@ def train(
     with joined_ranks() as ranks:
         shown = shown if ranks.is_first else Silence()
         chosen = choose_device(device)
-        if ranks.is_first and not resume:
+        if ranks.is_first and resume:
+            refuse_unresumable(folder)
+        elif ranks.is_first:
             refuse_used_folder(folder)
         with locked(folder, ranks):
             if ranks.is_first:
                 if resume:
                     set_up_again(folder, source, wishes)
                 else:
+                    refuse_used_folder(folder)  # again: another run may have ended while we looked
+                    remove_unfinished(folder / "training")
                     set_up(folder, source, target, valid, wishes, seed, init, chosen, shown)
             ranks.wait()
             setup = read_setup(folder)
@@ -109,7 +116,8 @@ def train(
 
 def prepare_machine() -> None:
     """Use every core, and keep freed memory for the next step instead of returning it to the system."""
-    torch.set_num_threads(num_cores())
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # torchrun's word for those on this machine
+    torch.set_num_threads(max(1, num_cores() // processes))
     raise_malloc_thresholds()
 
 
@@ -157,7 +165,7 @@ def set_up(
         training / "data", pairs, valid_pairs, tokenizer, plan.recipe.data, surveyed,
         lambda done: shown.tick("encoding", done),
     )  # fmt: skip
-    for line in skipped.sentences(plan.recipe.data.max_tokens):
+    for line in skipped:
         shown.say(f"warning: {line}")
     describe(shown, plan.recipe, tokenizer, data, device)
     write_setup(training, plan.recipe, seed, languages_of(pairs), tokenizer, pairs, valid_pairs)
@@ -241,11 +249,10 @@ def read_setup(folder: Path) -> Setup:
 def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
     """Check that a run can go on, and take over what may be changed: the `train` part of its recipe."""
     training = folder / "training"
-    if not (training / "run.json").is_file():
-        raise RequestError(f"There is no training to resume in {folder}.", "Leave out --resume to begin one.")
     refuse_changed_input(training / "inputs.json")
     content = json.loads((training / "run.json").read_bytes())
-    if source is not None and str(Path(source).resolve()) not in (training / "inputs.json").read_text():
+    known = [Path(file["path"]) for file in json.loads((training / "inputs.json").read_bytes())]
+    if source is not None and not any(Path(source).resolve() in (path, *path.parents) for path in known):
         raise RequestError(
             f"The training in {folder} was begun with other files than {source}.", "Leave them out."
         )
@@ -315,8 +322,21 @@ def refuse_used_folder(folder: Path) -> None:
         raise RequestError(f"{folder} already holds a model.", "Choose another folder, or delete this one.")
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file.", "Give a folder for the model.")
-    if (folder / "training").is_dir():  # a run that was killed before its first checkpoint
-        shutil.rmtree(folder / "training")
+
+
+def refuse_unresumable(folder: Path) -> None:
+    """Refuse to resume where there is no run."""
+    if not (folder / "training" / "run.json").is_file():
+        raise RequestError(f"There is no training to resume in {folder}.", "Leave out --resume to begin one.")
+
+
+def remove_unfinished(training: Path) -> None:
+    """Delete what a run left that was killed before its first checkpoint; the lock on it is ours by now."""
+    for leftover in training.iterdir():
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        elif leftover.name != LOCK:
+            leftover.unlink()
 
 
 @contextmanager
@@ -327,7 +347,7 @@ def locked(folder: Path, ranks: Ranks) -> Iterator[None]:
         return
     try:
         (folder / "training").mkdir(parents=True, exist_ok=True)
-        lock = (folder / "training" / "lock").open("w")
+        lock = (folder / "training" / LOCK).open("w")
     except OSError as error:
         raise RequestError(f"Cannot write to {folder}: {error.strerror}.", "Choose another folder.") from error
     with lock:

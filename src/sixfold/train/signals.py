@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
-import sys
 import threading
 from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STANDARD_ERROR = 2
 
 
 class StopRequest:
@@ -33,4 +35,6 @@ class StopRequest:
         if self.is_requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.is_requested = True
-        print("\nfinishing this step, then saving (Ctrl-C again to stop at once)", file=sys.stderr, flush=True)
+        # Not print: the signal may have come in the middle of one, and streams refuse to be entered twice.
+        with contextlib.suppress(OSError):
+            os.write(STANDARD_ERROR, b"\nfinishing this step, then saving (Ctrl-C again to stop at once)\n")

@@ -255,7 +255,7 @@ ADJECTIVES_OF = {  # what may be said of which kind of noun
     "tale": "new old long short interesting sad beautiful",
     "clothes": "new old red blue green black white clean dirty warm cheap expensive long short",
     "vehicle": "new old red blue green fast slow loud broken",
-    "transport": "fast slow full empty loud",
+    "transport": "fast slow full empty loud new",
     "device": "new old broken modern loud heavy small",
     "opening": "big small broken clean dirty green white",
     "container": "heavy empty full black red blue",
@@ -290,7 +290,7 @@ TRANSITIVE = """
     write, writes, writing, wrote, written = schreiben, schreibt, hat geschrieben, schreib -> mail tale
     eat, eats, eating, ate, eaten = essen, isst, hat gegessen, iss -> food staple meal
     drink, drinks, drinking, drank, drunk = trinken, trinkt, hat getrunken, trink -> drink
-    order, orders, ordering, ordered, ordered = bestellen, bestellt, hat bestellt, bestell -> meal drink
+    order, orders, ordering, ordered, ordered = bestellen, bestellt, hat bestellt, bestell -> staple meal drink
     cook, cooks, cooking, cooked, cooked = kochen, kocht, hat gekocht, koch -> meal
     wash, washes, washing, washed, washed = waschen, wäscht, hat gewaschen, wasch -> clothes vehicle dish
     repair, repairs, repairing, repaired, repaired = reparieren, repariert, hat repariert, reparier
@@ -320,7 +320,7 @@ TRANSITIVE = """
         = aus|schalten, schaltet aus, hat ausgeschaltet, schalte aus -> device
     put ~on, puts ~on, putting ~on, put ~on, put ~on = an|ziehen, zieht an, hat angezogen, zieh an -> clothes
     bring ~along, brings ~along, bringing ~along, brought ~along, brought ~along
-        = mit|bringen, bringt mit, hat mitgebracht, bring mit -> food drink thing person
+        = mit|bringen, bringt mit, hat mitgebracht, bring mit -> food staple drink thing
     tidy ~up, tidies ~up, tidying ~up, tidied ~up, tidied ~up
         = auf|räumen, räumt auf, hat aufgeräumt, räum auf -> room home
     look at, looks at, looking at, looked at, looked at

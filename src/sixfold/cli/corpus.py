@@ -1,0 +1,104 @@
+"""`sixfold corpus`: get a known corpus, or list them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sixfold.data.corpora import CorpusFiles, Split
+
+NUM_EXAMPLES = 3
+
+
+def corpus(
+    name: Annotated[str | None, typer.Argument(help="A known corpus; without it they are listed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the files. [default: ./NAME]")
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(help="Source and target language, such as en-fr. [default: the corpus's own]")
+    ] = None,
+    pairs: Annotated[int | None, typer.Option(help="Pairs in train. [default: all, or 60,000]")] = None,
+    seed: Annotated[int, typer.Option(help="Decides what is generated, or which pairs are kept.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist and differ.")] = False,
+) -> None:
+    """Get a known corpus: line-aligned files for training, validation and test.
+
+    Example: sixfold corpus phrasebook --pairs 5000 -o phrasebook
+    """
+    if name is None:
+        list_corpora()
+        return
+    from sixfold.cli.progress import progress
+    from sixfold.data.corpora import fetch
+
+    sides = language_pair(languages) if languages else None
+    with progress(f"getting {name}", unit="items") as tick:
+        files = fetch(name, output or Path(name), sides, pairs, seed, tick, force)
+    show(files)
+
+
+def language_pair(text: str) -> tuple[str, str]:
+    """Read `en-de`; a language may itself hold a hyphen, as in en-zh-Hans."""
+    from sixfold.data.corpora import known_corpora
+    from sixfold.errors import ConfigError
+
+    languages = known_corpora()["home-assistant"].others
+    cuts = [place for place, character in enumerate(text) if character == "-"]
+    options = [(text[:cut], text[cut + 1 :]) for cut in cuts if 0 < cut < len(text) - 1]
+    if not options:
+        raise ConfigError(
+            f"--languages names two languages with a hyphen between them: {text!r} came.", "Try en-de."
+        )
+    return max(options, key=lambda option: sum(language in languages for language in option))
+
+
+def list_corpora() -> None:
+    """Print the known corpora, a line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sixfold.data.corpora import known_corpora
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("corpus", "sides", "what it is"):
+        table.add_column(heading, no_wrap=heading != "what it is")
+    for known in known_corpora().values():
+        more = f" (and {len(known.others) - 2} more)" if known.others else ""
+        table.add_row(known.name, "-".join(known.languages) + more, known.summary)
+    Console().print(table)
+    print("\nGet one: sixfold corpus phrasebook")
+
+
+def show(files: CorpusFiles) -> None:
+    """Print where a corpus comes from, how large it is, what it looks like, and what to type next."""
+    print(f"{files.name}, {'-'.join(files.languages)}")
+    print(f"  source   {files.origin}")
+    print(f"  licence  {files.licence}")
+    for split in files.splits.values():
+        print(f"  {split.name:<8} {split.num_pairs:>7,} pairs  {split.source}  {split.target}")
+    print(f"  overlap  {files.overlap:>7,} test pairs also stand in train")
+    for note in files.notes:
+        print(f"  {note}")
+    print("\nFrom the test split:")
+    for source, target in examples(files.splits["test"]):
+        print(f"  {source}\n    {target}")
+    train = files.splits["train"]
+    print(f"\nNext: sixfold train {shell(train.source)} {shell(train.target)} -o model")
+
+
+def examples(split: Split) -> list[tuple[str, str]]:
+    """Return a few pairs, spread over the split."""
+    sides = [path.read_bytes().decode().split("\n")[:-1] for path in (split.source, split.target)]
+    step = max(1, split.num_pairs // NUM_EXAMPLES)
+    return list(zip(*(side[step // 2 :: step][:NUM_EXAMPLES] for side in sides), strict=True))
+
+
+def shell(path: Path) -> str:
+    """Write a path so that a shell reads it as one word."""
+    import shlex
+
+    return shlex.quote(str(path))

