@@ -21,6 +21,7 @@ from sixfold.cli.score import score
 from sixfold.cli.train import train
 from sixfold.cli.translate import translate
 from sixfold.errors import SixfoldError
+from sixfold.machine import let_threads_sleep
 
 app = typer.Typer(
     name="sixfold",
@@ -56,6 +57,7 @@ def main() -> None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # UTF-8 whatever the locale says (FAULTS 42)
             stream.reconfigure(encoding="utf-8", newline="\n")
+    let_threads_sleep()
     try:
         app()
     except SixfoldError as error:

@@ -16,12 +16,14 @@ NUM_EXAMPLES = 3
 def corpus(
     name: Annotated[str | None, typer.Argument(help="A known corpus; without it they are listed.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the files. [default: ./NAME]")
+        Path | None, typer.Option("--output", "-o", help="Folder for the files (default: ./NAME).")
     ] = None,
     languages: Annotated[
-        str | None, typer.Option(help="Source and target language, such as en-fr. [default: the corpus's own]")
+        str | None, typer.Option(help="Source and target language, such as en-fr (default: the corpus's own).")
     ] = None,
-    pairs: Annotated[int | None, typer.Option(help="Pairs in train. [default: all, or 60,000]")] = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="Pairs in train (default: all there are; generated corpora have 60,000).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Decides what is generated, or which pairs are kept.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist and differ.")] = False,
 ) -> None:
@@ -35,13 +37,13 @@ def corpus(
     from sixfold.cli.progress import progress
     from sixfold.data.corpora import fetch
 
-    sides = language_pair(languages) if languages else None
+    sides = parse_languages(languages) if languages else None
     with progress(f"getting {name}", unit="items") as tick:
         files = fetch(name, output or Path(name), sides, pairs, seed, tick, force)
     show(files)
 
 
-def language_pair(text: str) -> tuple[str, str]:
+def parse_languages(text: str) -> tuple[str, str]:
     """Read `en-de`; a language may itself hold a hyphen, as in en-zh-Hans."""
     from sixfold.data.corpora import known_corpora
     from sixfold.errors import ConfigError

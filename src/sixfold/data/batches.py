@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sixfold.data.shards import Corpus, Ids
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
-BATCHES_A_POOL = 64
+BATCHES_A_POOL = 256
 
 IdPairs = list[tuple[list[int], list[int]]]
 Resample = Callable[[IdPairs, int], IdPairs]  # other spellings of the same pairs, decided by the seed
@@ -87,10 +87,16 @@ class Batches:
         return [batches[i] for i in shuffled]
 
     def cut(self, pairs: Ids) -> list[Ids]:
-        """Sort pairs by length and cut them so that neither side of a batch exceeds the token budget."""
+        """Sort pairs by length and cut them so that neither side of a batch exceeds the token budget.
+
+        The longer side decides; then the difference of the sides goes up and down by turns, so that it does not
+        leap between one length and the next, and the shorter side needs little padding too.
+        """
         source, target = self.source[pairs], self.target[pairs]
-        in_order = np.lexsort((source, target))
-        pairs, longest = pairs[in_order], np.maximum(source, target)[in_order]
+        longest = np.maximum(source, target)
+        difference = np.where(longest % 2, source - target, target - source)
+        in_order = np.lexsort((difference, longest))
+        pairs, longest = pairs[in_order], longest[in_order]
         batches, begin, width = [], 0, 0
         for end, length in enumerate(longest.tolist()):
             width = max(width, length)
@@ -101,10 +107,10 @@ class Batches:
         return batches
 
     def padding_share(self) -> float:
-        """Return which share of the target positions of an epoch's first pool is padding."""
+        """Return which share of the positions of an epoch's first pool, of both sides, is padding."""
         batches = self.pool_batches(self.epoch_order(0), epoch=0, pool=0)
-        positions = sum(len(batch) * int(self.target[batch].max()) for batch in batches)
-        return 1.0 - sum(int(self.target[batch].sum()) for batch in batches) / positions
+        sides = [side[batch] for batch in batches for side in (self.source, self.target)]
+        return 1.0 - sum(int(side.sum()) for side in sides) / sum(side.size * int(side.max()) for side in sides)
 
     def batches_an_epoch(self) -> int:
         """Return about how many batches an epoch has, from its first pool."""

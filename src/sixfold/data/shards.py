@@ -130,6 +130,7 @@ def map_tokens(
     """Map a token file into memory; an empty file cannot be mapped and needs no mapping."""
     if not path.is_file() or path.stat().st_size != length * dtype.itemsize:
         raise DataError(
-            f"{path} is damaged: it should hold {length:,} tokens.", "Train again from the text, in another folder."
+            f"{path} is damaged: it should hold {length:,} tokens.",
+            "Train again from the text, in another folder.",
         )
     return np.memmap(path, dtype=dtype, mode="r") if length else np.zeros(0, dtype=dtype)

@@ -153,6 +153,7 @@ def collect_finished(
     """Move the extensions that end into the finished ones, and keep the n best of these."""
     length = state.tokens.size(2)
     ended = (tokens == eos) & (scores > NEVER)
+    ended[:, options.beam :] = False  # to end, an extension must be among the K best, as it must to go on
     penalised = scores / length_penalty(length, options.alpha)
     for s, candidate in ended.nonzero().tolist():
         parent = int(parents[s, candidate])

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 Scores = NDArray[np.float64]
 Tick = Callable[[int], None]
 
+NAMES = {"BLEU": "BLEU", "CHRF": "chrF"}
 THRESHOLD = 0.05
-SMALL_TEST_SET = 300  # sentences; Koehn (2004) finds that only large differences show in fewer
+SMALL_TEST_SET = 300  # sentences: Koehn (2004) shows that so many can be enough
 
 
 @dataclass(frozen=True)
@@ -71,52 +72,30 @@ def compare(
     lowercase: bool = False,
     tick: Tick = lambda _: None,
 ) -> Comparison:
-    """Compare two systems' translations of the same sentences; `tick` counts samples, over all metrics."""
-    from sacrebleu.metrics import BLEU, CHRF
-
+    """Compare two systems' translations of the same sentences in BLEU and chrF; `tick` counts samples."""
     refuse_unpaired(first, references)
     refuse_unpaired(second, references)
     if samples < 1 or seed < 0:
         raise ConfigError(f"samples must be 1 or more and seed 0 or more, but they are {samples} and {seed}.")
-    metrics = {
-        "BLEU": BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(target_language), force=True),
-        "chrF": CHRF(lowercase=lowercase),
-    }
-    differences = tuple(
-        difference(name, metric, (first, second), references, samples, seed, lambda n, k=k: tick(k * samples + n))
-        for k, (name, metric) in enumerate(metrics.items())
-    )
-    sentence = in_words(names, differences, first == second, len(references), samples)
+    metrics = metrics_for(target_language, lowercase)
+    statistics = [
+        [statistics_of(metric, hypotheses, references) for hypotheses in (first, second)] for metric in metrics
+    ]
+    resampled = resampled_scores(metrics, statistics, samples, seed, tick)
+    differences = tuple(map(difference, metrics, statistics, resampled))
+    sentence = in_words(names, differences, list(first) == list(second), len(references), samples)
     return Comparison(names, len(references), samples, seed, differences, sentence)
 
 
-def difference(
-    name: str,
-    metric: SacreMetric,
-    systems: tuple[Sequence[str], Sequence[str]],
-    references: Sequence[str],
-    samples: int,
-    seed: int,
-    tick: Tick,
-) -> Difference:
-    """Test the difference of two systems in one metric."""
-    statistics = [statistics_of(metric, hypotheses, references) for hypotheses in systems]
-    first, second = (score(metric, rows) for rows in statistics)
-    first_samples, second_samples = resampled_scores(metric, statistics, samples, seed, tick)
-    signature = metric.get_signature()
-    signature.update("bs", samples)
-    signature.update("seed", seed)
-    return Difference(
-        metric=name,
-        first=first,
-        second=second,
-        difference=second - first,
-        p_value=two_sided_p_value(second_samples - first_samples, second - first),
-        first_interval=half_interval(first_samples),
-        second_interval=half_interval(second_samples),
-        difference_interval=half_interval(second_samples - first_samples),
-        signature=str(signature),
-    )
+def metrics_for(target_language: str, lowercase: bool) -> list[SacreMetric]:
+    """Return sacreBLEU's metrics, the one that gives the answer first."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    return [
+        BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(target_language), force=True),
+        CHRF(lowercase=lowercase),
+    ]
 
 
 def statistics_of(metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
@@ -130,18 +109,36 @@ def score(metric: SacreMetric, statistics: Scores) -> float:
 
 
 def resampled_scores(
-    metric: SacreMetric, statistics: Sequence[Scores], samples: int, seed: int, tick: Tick
+    metrics: Sequence[SacreMetric], statistics: Sequence[Sequence[Scores]], samples: int, seed: int, tick: Tick
 ) -> Scores:
-    """Score every system on the same random test sets, drawn with replacement (systems, samples)."""
-    # One test set at a time: all of them at once take gigabytes for a large corpus.
+    """Score both systems on the same random test sets, drawn with replacement (metrics, systems, samples)."""
+    # One test set at a time: all of them at once would take gigabytes for a large corpus.
     generator = np.random.default_rng(seed)
-    num_sentences = len(statistics[0])
-    scores = np.empty((len(statistics), samples))
+    num_sentences = len(statistics[0][0])
+    scores = np.empty((len(metrics), len(statistics[0]), samples))
     for sample in range(samples):
         drawn = generator.choice(num_sentences, size=num_sentences, replace=True)
-        scores[:, sample] = [score(metric, rows[drawn]) for rows in statistics]
+        for index, metric in enumerate(metrics):
+            scores[index, :, sample] = [score(metric, rows[drawn]) for rows in statistics[index]]
         tick(sample + 1)
     return scores
+
+
+def difference(metric: SacreMetric, statistics: Sequence[Scores], resampled: Scores) -> Difference:
+    """Test the difference of two systems in one metric; `resampled` is (systems, samples)."""
+    first, second = (score(metric, rows) for rows in statistics)
+    sampled_differences = resampled[1] - resampled[0]
+    return Difference(
+        metric=NAMES[type(metric).__name__],
+        first=first,
+        second=second,
+        difference=second - first,
+        p_value=two_sided_p_value(sampled_differences, second - first),
+        first_interval=half_interval(resampled[0]),
+        second_interval=half_interval(resampled[1]),
+        difference_interval=half_interval(sampled_differences),
+        signature=str(metric.get_signature()),
+    )
 
 
 def two_sided_p_value(sampled_differences: Scores, observed: float) -> float:
@@ -175,47 +172,39 @@ def in_words(
 ) -> str:
     """Return the answer, how it was found, and a warning if the test set is small."""
     if is_identical:
-        return f"{names[0]} and {names[1]} translate all {num_sentences:,} sentences alike."
-    answer = "; ".join([verdict(names, differences[0]), *(second_opinion(names, differences))])
-    method = f" (Two-sided paired bootstrap, {samples:,} samples; below p = {THRESHOLD} counts as evidence.)"
+        return f"{names[0]} and {names[1]} translate every sentence alike."
+    main, *others = differences
+    answer = "; ".join([verdict(names, main), *(opinion(names, main, other) for other in others)])
+    method = f" (Two-sided paired bootstrap, {samples:,} samples; p < {THRESHOLD} counts as evidence.)"
     small = f" The test set is small ({num_sentences:,} sentences): only large differences can show."
     return f"{answer}.{method}{small if num_sentences < SMALL_TEST_SET else ''}"
 
 
 def verdict(names: tuple[str, str], found: Difference) -> str:
     """Return what one metric says, without the full stop."""
+    first, second = names
+    size, p_value = found.difference, p_in_words(found.p_value)
     if not found.is_significant:
-        return f"No evidence that {names[0]} and {names[1]} differ: {numbers(found, found.metric)}"
-    better, worse = reversed(names) if found.difference > 0 else names
-    return f"{better} is better than {worse}: {numbers(found, found.metric)}"
+        return f"No evidence that {first} and {second} differ: {second} {size:+.1f} {found.metric}, {p_value}"
+    better, worse = (second, first) if size > 0 else (first, second)
+    return f"{better} is better than {worse}: {abs(size):+.1f} {found.metric}, {p_value}"
 
 
-def second_opinion(names: tuple[str, str], differences: Sequence[Difference]) -> list[str]:
-    """Return what the other metrics say, each compared with the first."""
-    first = differences[0]
-    return [opinion(names, first, other) for other in differences[1:]]
-
-
-def opinion(names: tuple[str, str], first: Difference, other: Difference) -> str:
-    """Return whether a second metric says the same as the first."""
-    agrees = other.is_significant == first.is_significant
-    if agrees and first.is_significant:
-        agrees = (other.difference > 0) == (first.difference > 0)
-    if agrees:
-        return f"{other.metric} agrees: {numbers(other)}"
+def opinion(names: tuple[str, str], main: Difference, other: Difference) -> str:
+    """Return whether a second metric says the same as the main one."""
+    p_value = p_in_words(other.p_value)
     if not other.is_significant:
-        return f"{other.metric} gives no evidence: {numbers(other)}"
-    return f"but by {other.metric}, {verdict(names, other)}"
-
-
-def numbers(found: Difference, unit: str = "") -> str:
-    """Return a difference, seen from the better side, and its p-value."""
-    size = f"{abs(found.difference) if found.is_significant else found.difference:+.1f}"
-    return f"{size}{' ' if unit else ''}{unit}, {p_in_words(found.p_value)}"
+        return f"{other.metric} {'gives no evidence' if main.is_significant else 'agrees'} ({p_value})"
+    if main.is_significant and (other.difference > 0) == (main.difference > 0):
+        return f"{other.metric} agrees ({abs(other.difference):+.1f}, {p_value})"
+    return f"but {verdict(names, other)}"
 
 
 def p_in_words(p_value: float) -> str:
-    """Return a p-value with the digits that matter."""
+    """Return a p-value with the digits that matter: rounding never carries it across the threshold."""
     if p_value < 0.001:
         return "p < 0.001"
-    return f"p = {p_value:.3f}" if p_value < 0.1 else f"p = {p_value:.2f}"
+    digits = 3 if p_value < 0.1 else 2
+    while (round(p_value, digits) < THRESHOLD) != (p_value < THRESHOLD):
+        digits += 1
+    return f"p = {p_value:.{digits}f}"

@@ -39,7 +39,7 @@ def bleu(
     hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False, tokenize: str = "13a"
 ) -> Metric:
     """Return BLEU (Papineni et al., 2002), from 0 to 100, with words split by one of sacreBLEU's tokenizers."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     refuse_unpaired(hypotheses, references)
     metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)  # force: no advice about other pipelines
@@ -49,7 +49,7 @@ def bleu(
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Metric:
     """Return chrF2 (Popović, 2015), from 0 to 100: character n-grams, so no word splitting matters."""
-    from sacrebleu.metrics import CHRF
+    from sacrebleu.metrics.chrf import CHRF
 
     refuse_unpaired(hypotheses, references)
     metric = CHRF(lowercase=lowercase)
@@ -65,7 +65,7 @@ def ter(
     For Chinese and Japanese, ideographs count as words; in other scripts, words are what spaces separate.
     sacreBLEU's own default ignores case; here case counts unless `lowercase`, as it does in BLEU and chrF.
     """
-    from sacrebleu.metrics import TER
+    from sacrebleu.metrics.ter import TER
 
     refuse_unpaired(hypotheses, references)
     metric = TER(case_sensitive=not lowercase, normalized=is_east_asian, asian_support=is_east_asian)

@@ -207,9 +207,12 @@ def read_tensors(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
                 wanted, has = ("F32", list(tensor.shape)), (found.get_dtype(), found.get_shape())
                 if wanted != has:
                     raise ModelFolderError(f"{path}: {name} should be {wanted}, but is {has}.")
-            return {name: file.get_tensor(name) for name in expected}
+            tensors = {name: file.get_tensor(name) for name in expected}
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{path} is damaged: {error}") from error
+    if broken := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
+        raise ModelFolderError(f"{path}: {broken[0]} holds numbers that are not finite.")
+    return tensors
 
 
 def checked(folder: Path, name: str, info: ModelInfo) -> Path:

@@ -45,8 +45,8 @@ class Tokenizer:
             raise ModelFolderError("The tokenizer is not a SentencePiece model.") from error
         if [processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()] != RESERVED:
             raise ModelFolderError("The tokenizer has other reserved tokens than ours.")
-        if processor.piece_to_id("<0x00>") == UNK_ID:
-            raise ModelFolderError("The tokenizer has no byte pieces, so it would lose text.")
+        if UNK_ID in processor.piece_to_id([SPACE_MARK, "<0x00>"]):
+            raise ModelFolderError("The tokenizer has no space or no byte pieces, so it would lose text.")
         self.space_mark: list[int] = processor.piece_to_id([f"<0x{byte:02X}>" for byte in SPACE_MARK.encode()])
 
     @classmethod
@@ -72,6 +72,7 @@ class Tokenizer:
             vocab_size=vocabulary,
             hard_vocab_limit=False,
             character_coverage=COVERAGE,
+            required_chars=SPACE_MARK,  # rare in a text of long lines without spaces, and never to be bytes
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             add_dummy_prefix=False,
@@ -149,8 +150,8 @@ class Tokenizer:
 def smallest_vocabulary(lines: Sequence[str]) -> int:
     """Return the reserved tokens and one for each character but the rarest: SentencePiece insists on these."""
     counts = Counter(chain.from_iterable(lines))
-    covered, needed, total = 0, NUM_RESERVED, counts.total()
-    for _, count in counts.most_common():
+    total, covered, needed = counts.total(), counts.pop(" "), NUM_RESERVED + 1  # a space is never rare
+    for count in sorted(counts.values(), reverse=True):
         if covered / total >= COVERAGE:
             break
         covered, needed = covered + count, needed + 1

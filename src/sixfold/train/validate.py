@@ -15,6 +15,7 @@ from sixfold.models.transformer import Transformer
 from sixfold.text import Tokenizer
 
 PAIRS_AT_ONCE = 64
+EXTRA_TOKENS = 20  # a model that has learned little rambles on; it need not do so for long
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Validator:
     def translate(self, model: Transformer) -> tuple[float, Sample]:
         """Return the BLEU of greedy translations and one of them, of middling length, to look at."""
         was_training = model.training
-        translator = Translator(model, self.tokenizer, DecodeConfig(beam=1, length_penalty=0.0))
+        translator = Translator(model, self.tokenizer, DecodeConfig(beam=1, length_penalty=0.0, extra_tokens=EXTRA_TOKENS))
         sources, references = self.texts
         translations = translator.translate(sources)
         model.train(was_training)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from sixfold.data.corpora import phrasebook
 from sixfold.data.corpora import phrasebook_grammar as grammar
+from sixfold.data.corpora import phrasebook_phrases as phrases
 from sixfold.data.corpora import phrasebook_words as lexicon
 from sixfold.data.corpora.files import split_of
+from sixfold.data.corpora.phrasebook_clauses import IT, NO
 from sixfold.data.corpora.phrasebook_grammar import Clause, Nominal, Predicate
 from sixfold.data.corpora.phrasebook_words import Verb, Words
 
@@ -35,7 +37,7 @@ def verb_named(english: str) -> Verb:
 
 def nominal(english: str) -> Nominal:
     """Read an English noun phrase back: `my old brother`, `Anna`, `him`, `two dogs`."""
-    for ready in [*phrasebook.pronouns(), *phrasebook.names(), phrasebook.IT]:
+    for ready in [*phrases.pronouns(), *phrases.names(), IT]:
         if english in (ready.english, ready.english_object):
             return ready
     return noun_phrase(english.split())
@@ -46,12 +48,12 @@ def noun_phrase(words: list[str]) -> Nominal:
     noun = next(noun for noun in everything if words[-1] in (noun.english, noun.english_plural))
     plural = words[-1] == noun.english_plural
     adjective = lexicon.adjectives().get(words[-2]) if len(words) > 1 else None
-    return grammar.noun_phrase(determiner(words[0], noun, plural), noun, adjective, plural)
+    return grammar.noun_phrase(determiner(words[0], plural), noun, adjective, plural)
 
 
-def determiner(word: str, noun: lexicon.Noun, plural: bool) -> grammar.Determiner:
-    options = [grammar.THE, grammar.THIS, grammar.A, grammar.NOT_ANY, phrasebook.NO]
-    options += [*phrasebook.possessives(), *phrasebook.owners(), *phrasebook.numbers()]
+def determiner(word: str, plural: bool) -> grammar.Determiner:
+    options = [grammar.THE, grammar.THIS, grammar.A, grammar.NOT_ANY, NO]
+    options += [*phrases.possessives(), *phrases.owners(), *phrases.numbers()]
     word = "a" if word == "an" else word
     found = [option for option in options if word == (option.english_plural if plural else option.english)]
     return found[0] if found else grammar.BARE
@@ -160,7 +162,8 @@ STATEMENTS = [
     ),
     (say("she", "watch television", tense="wanted to"), "She wanted to watch television", "Sie wollte fernsehen"),
     (say("he", "wait", tense="had to", negative=True), "He did not have to wait", "Er musste nicht warten"),
-    (say("she", "read", "old books", tense="likes to"), "She likes to read old books", "Sie liest gern alte Bücher"),
+    (say("she", "read", "old books", tense="likes to"), "She likes to read old books",
+     "Sie liest gern alte Bücher"),
     (
         say("he", "watch television", tense="likes to", negative=True),
         "He does not like to watch television",
@@ -286,7 +289,7 @@ DECLENSIONS = [  # nominative, accusative, dative
     ("fresh milk", "frische Milch", "frische Milch", "frischer Milch"),
     ("fresh bread", "frisches Brot", "frisches Brot", "frischem Brot"),
     ("no cold beer", "kein kaltes Bier", "kein kaltes Bier", "keinem kalten Bier"),
-    ("Anna's poor brother", "Annas armer Bruder", "Annas armen Bruder", "Annas armem Bruder"),
+    ("Anna's sick brother", "Annas kranker Bruder", "Annas kranken Bruder", "Annas krankem Bruder"),
     ("the tired student", "der müde Student", "den müden Studenten", "dem müden Studenten"),
     ("the colleague", "der Kollege", "den Kollegen", "dem Kollegen"),
     ("an expensive coat", "ein teurer Mantel", "einen teuren Mantel", "einem teuren Mantel"),
@@ -307,6 +310,9 @@ CONJUGATIONS = [
     ("like", "mag magst mag mögen mögen"),
     ("be", "bin bist ist sind sind"),
 ]
+
+
+FIRST_SENTENCES: list[tuple[str, str]] = []
 
 
 def capitalised(text: str) -> str:

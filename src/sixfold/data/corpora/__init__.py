@@ -30,7 +30,7 @@ class KnownCorpus:
 
 def known_corpora() -> dict[str, KnownCorpus]:
     """Return the corpora that `fetch` knows, by name."""
-    from sixfold.data.corpora import home_assistant
+    from sixfold.data.corpora import dates, home_assistant
 
     corpora = (
         KnownCorpus(
@@ -57,7 +57,7 @@ def known_corpora() -> dict[str, KnownCorpus]:
         ),
         KnownCorpus(
             "dates",
-            "dates as written in 32 locales to ISO 8601",
+            f"dates as written in {len(dates.LOCALES)} locales to ISO 8601",
             ("written", "iso"),
             "Unicode-3.0 (the locale data, CLDR)",
             "generated with the PyPI package Babel",

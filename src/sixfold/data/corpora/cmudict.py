@@ -1,7 +1,7 @@
 """The CMU Pronouncing Dictionary: from the spelling of an English word to its sounds.
 
 The source is the word, the target its first pronunciation in ARPAbet with spaces between the sounds:
-`translate` → `T R AE0 N S L EY1 T`. A number after a vowel is its stress.
+`translate` → `T R AE0 N Z L EY1 T`. A number after a vowel is its stress.
 """
 
 from __future__ import annotations

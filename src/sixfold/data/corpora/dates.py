@@ -20,9 +20,11 @@ from sixfold.errors import MissingExtraError
 NUM_PAIRS = 60_000
 FIRST_YEAR, LAST_YEAR = 1950, 2049
 STYLES = ("short", "medium", "long", "full")
-LOCALES = tuple(
-    "en_US en_GB de fr es it nl pt sv da nb fi pl cs sk sl hu ro tr ru uk bg el lt lv et ca is id ja zh ko".split()
-)
+LOCALES = (
+    "en_US", "en_GB", "de", "fr", "es", "it", "nl", "pt", "sv", "da", "nb", "fi", "pl", "cs", "sk",
+    "sl", "hu", "ro", "tr", "ru", "uk", "bg", "el", "lt", "lv", "et", "ca", "is", "id", "ja", "zh",
+    "ko",
+)  # fmt: skip
 FIELD = re.compile(r"y+|M+|d+|'[^']*'")
 ONE_READING = "Dates in digits that languages read differently are left out, so that a source has one target."
 

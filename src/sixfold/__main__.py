@@ -1,0 +1,5 @@
+"""`python -m sixfold` is `sixfold`."""
+
+from sixfold.cli import main
+
+main()

@@ -1,0 +1,184 @@
+"""`sixfold doctor`."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sixfold.machine import Machine, PrecisionProbe
+
+NOT_FOR_USERS = ("dev",)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A group of optional packages: its version of each, or None for one that is not installed."""
+
+    name: str
+    packages: Mapping[str, str | None]
+    command: str  # installs it
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether nothing of it is missing."""
+        return None not in self.packages.values()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `sixfold doctor` says."""
+
+    python: str
+    system: str
+    packages: Mapping[str, str | None]
+    machine: Machine
+    extras: tuple[Extra, ...]
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
+    """Say what this machine can do, and what was switched off and why.
+
+    Looks at cores, memory, devices and installed packages. The first run also computes a little in a child
+    process, to learn which CPU instructions really work; the answer is kept in the user's cache folder.
+
+    Example: sixfold doctor
+    """
+    from sixfold.machine import cached_probe
+
+    if cached_probe() is None:
+        print("testing which CPU instructions work; this happens once on a machine", file=sys.stderr)
+    found = diagnose()
+    if as_json:
+        print(json.dumps(asdict(found), ensure_ascii=False))
+    else:
+        show(found)
+
+
+def diagnose() -> Diagnosis:
+    """Look at everything."""
+    from sixfold import __version__
+    from sixfold.machine import describe
+
+    needed = requirements("sixfold")
+    extras = (
+        Extra(name, versions(packages), f"pip install 'sixfold[{name}]'")
+        for name, packages in needed.items()
+        if name and name not in NOT_FOR_USERS
+    )
+    return Diagnosis(
+        python=platform.python_version(),
+        system=platform.platform(),
+        packages={"sixfold": __version__, **versions(needed.get("", ()))},
+        machine=describe(),
+        extras=tuple(extras),
+    )
+
+
+def requirements(distribution: str) -> dict[str, list[str]]:
+    """Return the packages that an installed distribution needs, by extra, under "" those it always needs.
+
+    Nothing is known of one that runs from its source folder.
+    """
+    from importlib import metadata
+
+    found: dict[str, list[str]] = {}
+    try:
+        lines = metadata.requires(distribution) or []
+    except metadata.PackageNotFoundError:
+        return found
+    for line in lines:
+        extra = re.search(r"""extra\s*==\s*['"]([\w.-]+)['"]""", line)
+        package = re.match(r"[\w.-]+", line)
+        if package:
+            found.setdefault(extra[1] if extra else "", []).append(package[0])
+    return found
+
+
+def versions(packages: list[str] | tuple[str, ...]) -> dict[str, str | None]:
+    """Return the installed version of each package, None where there is none."""
+    from importlib import metadata
+
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def show(found: Diagnosis) -> None:
+    """Print the diagnosis for a person."""
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 120)
+    console.print(two_columns(machine_rows(found)))
+    console.print("Switched off:" if found.machine.switched_off else "Nothing had to be switched off.")
+    for sentence in found.machine.switched_off:
+        console.print(f"- {sentence}")
+    if not found.extras:
+        console.print("Packages are listed only where sixfold was installed with pip.")
+        return
+    console.print(two_columns(package_rows(found.packages, found.extras)))
+
+
+def two_columns(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return rows of a name and a value as a table."""
+    from rich.table import Table
+
+    table = Table(show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def machine_rows(found: Diagnosis) -> Iterator[tuple[str, str]]:
+    """Yield what the machine is."""
+    machine = found.machine
+    yield "processor", machine.cpu_model
+    yield "cores", str(machine.num_cores)
+    yield "memory", f"{gibibytes(machine.memory_bytes)}, {gibibytes(machine.available_memory_bytes)} of it free"
+    yield "devices", ", ".join(machine.devices)
+    yield "bfloat16 on the CPU", in_words(machine.probe.bfloat16)
+    yield "int8 on the CPU", in_words(machine.probe.int8)
+    yield "system", found.system
+    yield "Python", found.python
+    yield "torch", machine.torch_version
+    yield "sixfold", found.packages["sixfold"] or ""
+
+
+def package_rows(packages: Mapping[str, str | None], extras: Iterable[Extra]) -> Iterator[tuple[str, str]]:
+    """Yield the packages, and the extras with the command that installs what is missing."""
+    yield "packages", listed({name: version for name, version in packages.items() if name != "sixfold"})
+    for extra in extras:
+        missing = "" if extra.is_installed else f": {extra.command}"
+        yield f"extra {extra.name}", listed(extra.packages) + missing
+
+
+def listed(packages: Mapping[str, str | None]) -> str:
+    """Return packages with their versions as a phrase."""
+    return ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
+
+
+def in_words(probe: PrecisionProbe) -> str:
+    """Return what a probe found as a phrase."""
+    if not probe.works:
+        return f"no: {probe.failure}"
+    return f"works within {probe.isa_limit}" if probe.isa_limit else "works"
+
+
+def gibibytes(count: int) -> str:
+    """Return a number of bytes for people."""
+    return f"{count / 2**30:.1f} GiB"

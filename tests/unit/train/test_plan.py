@@ -1,0 +1,92 @@
+"""The plan: there is one for any corpus, the user's wishes win, and it says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from sixfold.data.readers import Pair
+from sixfold.models.transformer import PRESETS
+from sixfold.train.plan import choose, parameter_count
+from sixfold.train.prepare import Survey
+from sixfold.train.recipe import Recipe, make_recipe, merge, parse_settings
+
+SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_000, 10_000_000)
+every_size = pytest.mark.parametrize("num_pairs", SIZES)
+
+
+def surveyed(num_pairs: int, characters: float = 60.0) -> Survey:
+    """Return what a pass over a corpus of that size would have found."""
+    return Survey(num_pairs, characters, 1.2 * characters, (Pair("one", "eins", 1),), smallest_hash=1)
+
+
+@every_size
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("characters", [1.0, 60.0, 1000.0])
+def test_there_is_a_recipe_for_any_corpus(num_pairs: int, device: str, characters: float) -> None:
+    plan = choose(surveyed(num_pairs, characters), {}, device)
+    assert isinstance(plan.recipe, Recipe)
+    assert plan.recipe.train.warmup_steps < plan.recipe.train.steps
+    assert plan.recipe.train.checkpoint_every <= plan.recipe.train.steps
+
+
+@every_size
+def test_it_says_why(num_pairs: int) -> None:
+    reasons = choose(surveyed(num_pairs), {}).reasons
+    assert reasons
+    assert all(reason.strip() for reason in reasons)
+    assert f"{num_pairs:,}" in " ".join(reasons)
+
+
+def test_more_text_never_gives_a_smaller_model_or_vocabulary() -> None:
+    recipes = [choose(surveyed(size), {}).recipe for size in SIZES]
+    vocabularies = [recipe.data.vocabulary for recipe in recipes]
+    parameters = [parameter_count(recipe) for recipe in recipes]
+    assert vocabularies == sorted(vocabularies)
+    assert parameters == sorted(parameters)
+
+
+@every_size
+def test_wishes_win(num_pairs: int) -> None:
+    settings = [
+        "train.steps=7",
+        "data.vocabulary=300",
+        "train.warmup_steps=3",
+        "decode.beam=2",
+        "train.patience=0",
+    ]
+    recipe = choose(surveyed(num_pairs), parse_settings(settings)).recipe
+    assert (recipe.train.steps, recipe.train.warmup_steps, recipe.train.patience) == (7, 3, 0)
+    assert (recipe.data.vocabulary, recipe.decode.beam) == (300, 2)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_that_was_asked_for_comes_whole(preset: str) -> None:
+    for num_pairs in (100, 1_000_000):
+        assert choose(surveyed(num_pairs), {"model": {"preset": preset}}).recipe.model == PRESETS[preset]
+
+
+def test_a_model_of_the_users_own_keeps_none_of_ours() -> None:
+    wishes = merge(parse_settings(["model.d_model=64", "model.heads=4"]))
+    assert choose(surveyed(1000), wishes).recipe.model == make_recipe(wishes).model
+
+
+def test_one_key_of_the_model_leaves_the_others_to_the_plan() -> None:
+    ours = choose(surveyed(1000), {}).recipe.model
+    assert choose(surveyed(1000), {"model": {"dropout": 0.0}}).recipe.model == ours.model_copy(
+        update={"dropout": 0.0}
+    )
+
+
+def test_too_little_text_is_said() -> None:
+    assert any("very few" in warning for warning in choose(surveyed(100), {}).warnings)
+    assert choose(surveyed(200_000), {}).warnings == ()
+
+
+def test_a_model_too_large_for_its_text_is_said() -> None:
+    warnings = choose(surveyed(5000), {"model": {"preset": "big"}}).warnings
+    assert any("many for 5,000 pairs" in warning for warning in warnings)
+
+
+def test_parameters_are_counted_without_memory_for_them() -> None:
+    recipe = make_recipe({"model": {"preset": "base"}, "data": {"vocabulary": 37_000}})
+    assert 62e6 < parameter_count(recipe) < 66e6  # the paper says 65 million
