@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from typing import Annotated
 
 import typer
 
@@ -37,19 +38,25 @@ for command in (demo, train, translate, evaluate, score, check, plan, corpus, do
     app.command()(command)
 
 
-@app.callback()
-def options(
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
-) -> None:
-    """Hold the options that stand before any command."""
-    if debug:
-        os.environ["SIXFOLD_DEBUG"] = "1"
-    if version:
+def print_version(is_wanted: bool) -> None:
+    """Print the version and exit."""
+    if is_wanted:
         import sixfold
 
         print(f"sixfold {sixfold.__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Hold the options that stand before any command."""
+    if debug:
+        os.environ["SIXFOLD_DEBUG"] = "1"
 
 
 def main() -> None:

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from sixfold.data.batches import pad
 from sixfold.decode.scoring import Score, score_ids
-from sixfold.decode.search import BeamOptions, Hypothesis, beam_search, greedy_search, length_penalty
+from sixfold.decode.search import NEVER, BeamOptions, Hypothesis, beam_search, greedy_search, length_penalty
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
 from sixfold.models.transformer import Transformer
 from sixfold.nn import DecoderCache
 from sixfold.text import Tokenizer
-from sixfold.text.tokens import BOS_ID, EOS_ID
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 BATCH_TOKENS = 8192  # source tokens times hypotheses in one batch
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer line is not translated, and that is said
@@ -158,10 +158,11 @@ class ModelStepper:
     def __init__(self, model: Transformer, source: Tensor, beam: int) -> None:
         self.model = model
         self.cache: DecoderCache = model.start_cache(source, beam)
+        self.not_text = torch.tensor([PAD_ID, BOS_ID, UNK_ID], device=source.device)
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Return the log-probabilities (R, V) of the next token."""
-        return self.model.step(tokens, self.cache).log_softmax(dim=-1)
+        """Return the log-probabilities (R, V) of the next token; marks that are no text are never chosen."""
+        return self.model.step(tokens, self.cache).log_softmax(dim=-1).index_fill_(1, self.not_text, NEVER)
 
     def select(self, sentences: Tensor | None, rows: Tensor) -> None:
         """Keep these sentences and rows of the cache."""

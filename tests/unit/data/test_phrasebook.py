@@ -312,7 +312,14 @@ CONJUGATIONS = [
 ]
 
 
-FIRST_SENTENCES: list[tuple[str, str]] = []
+FIRST_SENTENCES = [
+    ("The colleague does not like to pick up Martin.", "Der Kollege holt Martin nicht gern ab."),
+    (
+        "A rich waiter would like to repair the old car today.",
+        "Ein reicher Kellner möchte das alte Auto heute reparieren.",
+    ),
+    ("Please look at the bird.", "Bitte schau den Vogel an."),
+]
 
 
 def capitalised(text: str) -> str:

@@ -316,7 +316,7 @@ TRANSITIVE = """
     tidy ~up, tidies ~up, tidying ~up, tidied ~up, tidied ~up
         = auf|räumen, räumt auf, hat aufgeräumt, räum auf -> room home
     look at, looks at, looking at, looked at, looked at
-        = an|schauen, schaut an, hat angeschaut, schau an -> thing building show animal
+        = an|schauen, schaut an, hat angeschaut, schau an -> thing building animal home
     """
 
 DATIVE = """
