@@ -22,7 +22,7 @@ from sixfold.cli.score import score
 from sixfold.cli.train import train
 from sixfold.cli.translate import translate
 from sixfold.errors import SixfoldError
-from sixfold.machine import let_threads_sleep
+from sixfold.machine import let_threads_sleep, prepare_environment
 
 app = typer.Typer(
     name="sixfold",
@@ -65,6 +65,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # UTF-8 whatever the locale says (FAULTS 42)
             stream.reconfigure(encoding="utf-8", newline="\n")
     let_threads_sleep()
+    prepare_environment()
     try:
         app()
     except SixfoldError as error:

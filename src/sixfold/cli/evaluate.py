@@ -44,7 +44,16 @@ def evaluate(
     if against is not None:
         with progress(f"translating with {against}", len(pairs)) as tick:
             second = translations_of(against, sources, references, beam, device, tick)
-        comparison = compare(second.texts, first.texts, references, names=(str(against), str(model)))
+        with progress("comparing", unit="samples") as tick:
+            comparison = compare(
+                second.texts,
+                first.texts,
+                references,
+                names=(str(against), str(model)),
+                target_language=first.target_language,
+                lowercase=lowercase,
+                tick=tick,
+            )
     if as_json:
         content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")

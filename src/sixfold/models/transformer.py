@@ -72,7 +72,7 @@ class TransformerConfig(Architecture):
 
 PRESETS: dict[str, Architecture] = {
     "tiny": Architecture(encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, heads=4, dropout=0.3),
-    "small": Architecture(encoder_layers=4, decoder_layers=4, d_model=256, d_ff=1024, heads=4, dropout=0.2),
+    "small": Architecture(encoder_layers=3, decoder_layers=3, d_model=256, d_ff=1024, heads=4, dropout=0.2),
     "base": Architecture(),
     "big": Architecture(d_model=1024, d_ff=4096, heads=16, dropout=0.3),
 }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sixfold.machine import num_cores
+from sixfold.models.folder import Json
 from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
 from sixfold.train.prepare import Survey
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge
 
-CHARACTERS_A_TOKEN = 3.5  # about, for the vocabularies chosen here
+CHARACTERS_A_TOKEN = 4.5  # about, for the vocabularies chosen here
+QUICK_TOKENS_A_SECOND = 3000  # about, of the quick model on one core; only decides between two sizes
+QUICK: dict[str, Json] = {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}
+FEWEST_EPOCHS = 12  # with less time than this many passes, a quicker model learns more
 
 
 @dataclass(frozen=True)
@@ -22,63 +28,64 @@ class Plan:
 
 def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu") -> Plan:
     """Choose everything the user did not."""
-    pairs = surveyed.num_pairs
-    automatic, reasons = choices(surveyed, device)
-    has_preset = bool({"preset", "d_model"} & wishes.get("model", {}).keys())
-    if has_preset:  # a model of the user's own keeps none of ours
+    minutes = wishes.get("train", {}).get("minutes", 0)
+    automatic, reasons = choices(surveyed, float(minutes) if isinstance(minutes, int | float) else 0.0, device)
+    if {"preset", "d_model"} & wishes.get("model", {}).keys():  # a model of the user's own keeps none of ours
         automatic["model"] = {}
     recipe = make_recipe(merge(automatic, wishes))
-    warnings = []
-    if pairs < 2000:
-        warnings.append(f"{pairs:,} pairs are very few: expect a model that knows these texts and little else.")
-    parameters = parameter_count(recipe)
-    if parameters > 500 * pairs:
-        warnings.append(
-            f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: it will learn them by heart."
-        )
-    return Plan(recipe, tuple(reasons), tuple(warnings))
+    return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_pairs, parameter_count(recipe))))
 
 
-def choices(surveyed: Survey, device: str) -> tuple[Wishes, list[str]]:
+def choices(surveyed: Survey, minutes: float, device: str) -> tuple[Wishes, list[str]]:
     """Return the automatic recipe and its reasons."""
     pairs = surveyed.num_pairs
-    vocabulary = pick(pairs, ((5_000, 2000), (20_000, 4000), (100_000, 8000), (1_000_000, 16000)), 32000)
-    size, dropout = size_for(pairs, device)
-    batch_tokens = pick(pairs, ((20_000, 2048), (200_000, 4096)), 8192) if device == "cpu" else 25_000
-    epochs = max(4, min(200, round(40 * (29_000 / pairs) ** 0.5)))
-    tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
-    steps = max(300, round(epochs * tokens / batch_tokens))
-    wishes: Wishes = {
-        "data": {"vocabulary": vocabulary},
-        "model": {"preset": size, "dropout": dropout, "norm": "pre"},
-        "train": {
-            "steps": steps,
-            "batch_tokens": batch_tokens,
-            "schedule": "linear_decay",
-            "learning_rate": 2e-3,
-            "warmup_steps": max(20, min(400, steps // 20)),
-            "max_grad_norm": 1.0,
-            "checkpoint_every": max(50, steps // 25),
-            "patience": 8,
-        },
+    epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
+    affordable = minutes * 60 * num_cores() * QUICK_TOKENS_A_SECOND / epoch_tokens
+    is_quick = device == "cpu" and 0 < affordable < 2 * FEWEST_EPOCHS  # the small model is half as fast
+    is_large = pairs >= 1_000_000 and device != "cpu"
+    epochs = affordable if is_quick else max(3.0, min(60.0, 12 * (29_000 / pairs) ** 0.5))
+    vocabulary = 4000 if is_quick else pick(pairs, ((20_000, 4000), (500_000, 8000), (2_000_000, 16_000)), 37_000)
+    batch_tokens = 25_000 if is_large else 384 if is_quick else 1024 if pairs < 200_000 else 4096
+    dropout = 0.0 if epochs < 8 else 0.1 if is_large or pairs > 20_000 else 0.2
+    steps = max(300, round(epochs * epoch_tokens / batch_tokens))
+    size: dict[str, Json] = QUICK if is_quick else {"preset": "base" if is_large else "small"}
+    train: dict[str, Json] = {
+        "batch_tokens": batch_tokens,
+        "schedule": "linear_decay",
+        "learning_rate": 7e-4 if is_large else 1e-3,
+        "warmup_steps": 4000 if is_large else 100 if minutes else max(20, min(400, steps // 20)),
+        "max_grad_norm": 1.0,
+        "steps": 10**9 if minutes else steps,
+        "checkpoint_every": max(50, steps // 25),
+        "patience": 0 if minutes else 10,
     }
+    how_long = f"{minutes:g} minutes" if minutes else f"{epochs:.0f} passes over the text in {steps:,} steps"
     reasons = [
         f"{pairs:,} pairs, {surveyed.source_characters:.0f} and {surveyed.target_characters:.0f} characters each",
-        f"{vocabulary:,} subwords for both languages: fewer for less text, so that each is seen often enough",
-        f"the {size} model with dropout {dropout}: as large as this much text can teach",
-        f"{epochs} passes over the text in {steps:,} steps of {batch_tokens:,} tokens, stopping early "
-        "when translations of held-out text get no better",
+        f"{vocabulary:,} subwords for both languages: fewer for less text or time, to see each often enough",
+        f"{describe_size(size)}, dropout {dropout}: "
+        + ("small enough to learn in this time" if is_quick else "as large as this much text can teach"),
+        f"{how_long}, {batch_tokens:,} tokens a step, learning rate falling to zero; the best model is kept",
     ]
-    return wishes, reasons
+    return {
+        "data": {"vocabulary": vocabulary},
+        "model": {**size, "dropout": dropout, "norm": "pre"},
+        "train": train,
+    }, reasons
 
 
-def size_for(pairs: int, device: str) -> tuple[str, float]:
-    """Return the preset and the dropout for this much text."""
-    if pairs < 100_000:
-        return "tiny", 0.3 if pairs > 5000 else 0.4
-    if pairs < 1_000_000 or device == "cpu":
-        return "small", 0.1
-    return "base", 0.1
+def describe_size(size: dict[str, Json]) -> str:
+    """Return the model's size in words."""
+    fields = make_recipe({"model": size}).model
+    return f"{fields.encoder_layers} + {fields.decoder_layers} layers of width {fields.d_model}"
+
+
+def concerns(pairs: int, parameters: int) -> Iterator[str]:
+    """Yield what a person should know before training on so little text."""
+    if pairs < 2000:
+        yield f"{pairs:,} pairs are very few: expect a model that knows these texts and little else."
+    if parameters > 500 * pairs:
+        yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: it will learn them by heart."
 
 
 def pick(value: float, table: tuple[tuple[float, int], ...], otherwise: int) -> int:

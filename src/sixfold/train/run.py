@@ -126,7 +126,10 @@ def run(trainer: Trainer, folder: Path, init: Source | None, is_resumed: bool, s
     if is_resumed:
         for problem in trainer.resume():
             shown.say(f"warning: {problem}; going on from the checkpoint before it")
-        shown.say(f"already at step {trainer.state.step:,} of {trainer.config.steps:,}")
+        steps = trainer.config.steps
+        shown.say(f"already at step {trainer.state.step:,} of {steps:,}")
+        if trainer.state.step >= steps:
+            shown.say(f"to train further: sixfold train --resume -o {folder} --set train.steps={2 * steps}")
     elif init is not None:
         info = load_info(Path(init))
         trainer.model.load_state_dict(load_weights(Path(init), info).state_dict())

@@ -1,4 +1,4 @@
-"""The model folder: what was saved is loaded, damage and malice are refused, and replacing never leaves a gap."""
+"""The model folder: what was saved is loaded, damage and malice are refused, replacing leaves no gap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import random
 import resource
-import signal
 import stat
 import struct
 import subprocess
@@ -55,6 +54,15 @@ def load_all(folder: Path) -> Transformer:
     info = load_info(folder)
     load_tokenizer(folder, info)
     return load_weights(folder, info)
+
+
+def refusal(folder: Path) -> str:
+    """Return why a folder is refused, or nothing if it is not."""
+    try:
+        load_all(folder)
+    except ModelFolderError as error:
+        return error.message
+    return ""
 
 
 def is_same(one: Transformer, other: Transformer) -> bool:
@@ -155,14 +163,12 @@ def test_a_flipped_byte_in_the_configuration_is_refused_or_still_gives_the_same_
     content = path.read_bytes()
     refused = 0
     for place in draw.sample(range(len(content)), 60):
-        path.write_bytes(
-            content[:place] + bytes([content[place] ^ (1 << draw.randrange(8))]) + content[place + 1 :]
-        )
-        try:
-            assert is_same(load_all(folder), model)
-        except ModelFolderError as error:
-            assert "sixfold.json" in error.message or "model/" in error.message
-            refused += 1
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << draw.randrange(8)
+        path.write_bytes(flipped)
+        message = refusal(folder)
+        assert str(folder) in message if message else is_same(load_all(folder), model)
+        refused += bool(message)
     assert refused > 10
 
 
@@ -344,10 +350,8 @@ def test_a_changed_header_is_refused_or_gives_a_model_but_never_breaks(folder: P
         for _ in range(draw.choice([1, 1, 3])):
             forged[draw.randrange(header)] = draw.randrange(256)
         forge(folder, "weights.safetensors", bytes(forged))
-        try:
-            load_all(folder)
-        except ModelFolderError as error:
-            assert "weights.safetensors" in error.message
+        message = refusal(folder)
+        assert not message or "weights.safetensors" in message
 
 
 @pytest.mark.parametrize("size", [2**63, 2**64 - 1, 10**9, 0])
@@ -365,8 +369,8 @@ def test_a_tokenizer_that_is_none_is_refused(folder: Path) -> None:
 
 
 def test_a_tokenizer_of_another_size_is_refused(folder: Path) -> None:
-    forge(folder, "tokenizer.model", Tokenizer.learn(["something else entirely"], 270).model)
-    with pytest.raises(ModelFolderError, match="270 tokens"):
+    forge(folder, "tokenizer.model", Tokenizer.learn(["something"], 272).model)
+    with pytest.raises(ModelFolderError, match="272 tokens"):
         load_all(folder)
 
 
@@ -439,8 +443,8 @@ def test_a_folder_holds_a_whole_model_at_every_moment_it_is_replaced(tmp_path: P
 
 def test_a_crash_while_a_crash_is_being_repaired_leaves_a_whole_model_too(tmp_path: Path) -> None:
     models = [make_model() for _ in range(3)]
-    for first in range(6):
-        for second in range(6):
+    for first in (2, 3, 4):
+        for second in (2, 3, 4):
             save(tmp_path, models[0])
             replace_and_crash(tmp_path, first, models[1])
             replace_and_crash(tmp_path, second, models[2])
@@ -485,23 +489,29 @@ def test_damaged_weights_are_not_accepted_while_new_ones_are_announced(folder: P
 
 
 def test_a_reader_never_fails_while_a_writer_replaces_the_model(tmp_path: Path) -> None:
-    models = [make_model(), make_model()]
-    save(tmp_path, models[0])
-    is_over = threading.Event()
+    model, is_over = make_model(), threading.Event()
 
-    def write() -> None:
+    def write(version: int) -> None:
+        with torch.no_grad():
+            model.embedding.weight.fill_(version)
+        save(tmp_path, model)
+
+    def write_on() -> None:
+        version = 0
         while not is_over.is_set():
-            for model in models:
-                save(tmp_path, model)
+            write(version := version + 1)
 
-    writer = threading.Thread(target=write)
+    write(0)
+    writer = threading.Thread(target=write_on)
     writer.start()
     try:
-        loaded = [load(tmp_path, "cpu").model for _ in range(30)]
+        loaded = [load(tmp_path, "cpu").model.embedding.weight.detach() for _ in range(30)]
     finally:
         is_over.set()
         writer.join()
-    assert all(is_same(each, models[0]) or is_same(each, models[1]) for each in loaded)
+    versions = [float(weight.mean()) for weight in loaded]
+    assert [float(weight.min()) for weight in loaded] == versions == sorted(versions)
+    assert len(set(versions)) > 3
 
 
 def test_a_place_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
@@ -547,9 +557,3 @@ def test_an_interrupted_save_cleans_up_behind_itself(folder: Path) -> None:
     for call in range(5):
         replace_and_crash(folder, call, make_model())
         assert sorted(path.name for path in folder.iterdir()) == files
-
-
-def test_signals_are_not_touched_by_saving(folder: Path) -> None:
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    save(folder, make_model())
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

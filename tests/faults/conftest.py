@@ -1,0 +1,154 @@
+"""A tiny corpus and tiny trainings of it, in processes of their own that a test may kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sixfold.files import sha256
+
+ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
+SETTINGS = (
+    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0.1",
+    "data.vocabulary=300", "data.subword_dropout=0.1",
+    "train.steps=60", "train.checkpoint_every=10", "train.warmup_steps=10", "train.batch_tokens=256",
+    "train.ema=0.99", "train.valid_sentences=8", "train.patience=0",
+)  # fmt: skip
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model folder with its training, and the questions a test asks of it."""
+
+    folder: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints are."""
+        return self.folder / "training" / "checkpoints"
+
+    def saved_steps(self) -> list[int]:
+        """Return the steps that have a checkpoint."""
+        return sorted(int(path.name.removeprefix("step-")) for path in self.checkpoints.glob("step-*"))
+
+    def log(self) -> list[dict[str, object]]:
+        """Return the journal without its clock, the only thing that two equal runs differ in."""
+        lines = (self.folder / "training" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        return [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in lines]
+
+    def losses(self) -> list[float]:
+        """Return the loss of every step."""
+        return [float(str(record["loss"])) for record in self.log() if record["kind"] == "step"]
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of everything trained: the published weights, the last ones and the optimizer."""
+        last = self.checkpoints / f"step-{self.saved_steps()[-1]:08d}"
+        files = {"model": self.folder / "weights.safetensors"}
+        files |= {name: last / f"{name}.safetensors" for name in ("weights", "optimizer")}
+        return {name: sha256(path) for name, path in files.items()}
+
+    def copied(self, folder: Path, up_to: int) -> Run:
+        """Return a copy as it would be had the process died after saving that step."""
+        shutil.copytree(self.folder, folder)
+        copy = Run(folder)
+        for step in copy.saved_steps():
+            if step > up_to:
+                shutil.rmtree(copy.checkpoints / f"step-{step:08d}")
+        return copy
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_core() -> Iterator[None]:
+    """Use one core here and in all children: tiny tensors gain nothing by a second, and sums keep their order."""
+    import torch
+
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    os.sched_setaffinity(0, {random.choice(sorted(cores))})
+    yield
+    os.sched_setaffinity(0, cores)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Four hundred pairs of number words."""
+    folder, draw = tmp_path_factory.mktemp("corpus"), random.Random(5)
+    rows = [[draw.randrange(10) for _ in range(draw.randint(2, 7))] for _ in range(400)]
+    for language, words in (("en", ENGLISH), ("de", GERMAN)):
+        text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
+        (folder / f"train.{language}").write_text(text, encoding="utf-8")
+    return folder / "train.en", folder / "train.de"
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """What a child needs to find the package."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Start]:
+    """Return a function that starts `sixfold train`; whatever still runs when the test ends is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "sixfold", "train", *map(str, arguments)]
+        process = subprocess.Popen(  # type: ignore[call-overload]
+            command, env=environment, text=True, encoding="utf-8", stderr=subprocess.PIPE, **options
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def unbroken(
+    tmp_path_factory: pytest.TempPathFactory, corpus: tuple[Path, Path], environment: dict[str, str]
+) -> Run:
+    """A run that was never stopped."""
+    folder = tmp_path_factory.mktemp("unbroken") / "model"
+    command = [
+        sys.executable,
+        "-m",
+        "sixfold",
+        "train",
+        *map(str, corpus),
+        "-o",
+        str(folder),
+        *as_options(SETTINGS),
+    ]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    return Run(folder)
+
+
+def as_options(settings: tuple[str, ...]) -> list[str]:
+    """Return settings as the command line takes them."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+@pytest.fixture(scope="session")
+def options() -> list[str]:
+    """The settings of the unbroken run as the command line takes them."""
+    return as_options(SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def settings() -> tuple[str, ...]:
+    """The settings of the unbroken run."""
+    return SETTINGS
