@@ -22,6 +22,7 @@ SETTINGS = (
     "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0.1",
     "data.vocabulary=300", "data.subword_dropout=0.1",
     "train.steps=60", "train.checkpoint_every=10", "train.warmup_steps=10", "train.batch_tokens=256",
+    "train.schedule=linear_decay", "train.learning_rate=0.002", "train.max_grad_norm=1", "train.average=5",
     "train.ema=0.99", "train.valid_sentences=8", "train.patience=0",
 )  # fmt: skip
 
@@ -69,16 +70,15 @@ class Run:
         return copy
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_core() -> Iterator[None]:
-    """Use one core here and in all children: tiny tensors gain nothing by a second, and sums keep their order."""
-    import torch
+@pytest.fixture(scope="module", autouse=True)
+def same_order_of_sums(one_core: None) -> None:
+    """Use one core here and in all children, so that all of them add up in the same order."""
 
-    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
-    os.sched_setaffinity(0, {random.choice(sorted(cores))})
-    yield
-    os.sched_setaffinity(0, cores)
-    torch.set_num_threads(threads)
+
+@pytest.fixture(scope="session")
+def make_run() -> type[Run]:
+    """Return the class of runs."""
+    return Run
 
 
 @pytest.fixture(scope="session")
@@ -113,13 +113,16 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
 
     yield run
     for process in started:
-        process.kill()
-        process.communicate()
+        with process:
+            process.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def unbroken(
-    tmp_path_factory: pytest.TempPathFactory, corpus: tuple[Path, Path], environment: dict[str, str]
+    one_core: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+    corpus: tuple[Path, Path],
+    environment: dict[str, str],
 ) -> Run:
     """A run that was never stopped."""
     folder = tmp_path_factory.mktemp("unbroken") / "model"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import random
 import resource
 import signal
@@ -21,6 +20,8 @@ import sixfold
 from sixfold.errors import ConfigError, DataError, RequestError, TrainingError
 from sixfold.train.checkpoint import OPTIMIZER, STATE, WEIGHTS, Checkpoint, CheckpointStore
 from sixfold.train.progress import Silence
+from sixfold.train.ranks import Ranks
+from sixfold.train.run import make_trainer, read_setup
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -95,25 +96,33 @@ def test_the_unbroken_run_is_worth_comparing_with(unbroken: Run) -> None:
 
 
 def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
-    tmp_path: Path, corpus: tuple[Path, Path], options: list[str], start: Start, unbroken: Run, seed: int
+    tmp_path: Path,
+    corpus: tuple[Path, Path],
+    options: list[str],
+    start: Start,
+    unbroken: Run,
+    make_run: type,
+    seed: int,
 ) -> None:
     draw = random.Random(seed)
-    run = type(unbroken)(tmp_path / "model")  # type: ignore[call-arg]
+    run = make_run(tmp_path / "model")
     arguments = [*corpus, "-o", run.folder, *options]
-    seen = 0
+    seen, killed = 0, 0
     for kill in range(NUM_KILLS):
         process = start(*arguments)
         if kill % 2:  # in the middle of a save
             wait_until(lambda: bool(list(run.checkpoints.glob(".saving-*"))), process)
         else:
             wait_until(lambda last=seen: bool(run.saved_steps() and run.saved_steps()[-1] > last), process)  # type: ignore[misc]
-            time.sleep(0.2 * draw.random())
+            time.sleep(0.1 * draw.random())
         process.kill()
         process.communicate()
+        killed += process.returncode == -signal.SIGKILL
         assert run.saved_steps(), "there was a checkpoint, and there is one still"
         assert run.saved_steps()[-1] >= seen, "at most what came after the last checkpoint is lost"
         seen = run.saved_steps()[-1]
         arguments = ["--resume", "-o", run.folder]
+    assert killed >= 3, "otherwise it was done too soon to learn anything from it"
     process = start(*arguments)
     _, messages = process.communicate(timeout=START_SECONDS)
     assert process.returncode == 0
@@ -134,14 +143,27 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_begun_again(
     assert_equal_runs(run, unbroken)
 
 
+def test_a_run_stopped_before_its_first_step_can_be_resumed(tmp_path: Path, unbroken: Run) -> None:
+    run = unbroken.copied(tmp_path / "model", up_to=0)
+    make_trainer(run.folder, read_setup(run.folder), "cpu", Ranks(), Silence(), time.monotonic()).save()
+    assert resume(run)[0] == "already at step 0 of 60"
+    assert_equal_runs(run, unbroken)
+
+
 # SIGTERM, SIGINT
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_says_how_to_go_on_and_going_on_gives_the_same_bits(
-    tmp_path: Path, corpus: tuple[Path, Path], options: list[str], start: Start, unbroken: Run, number: int
+    tmp_path: Path,
+    corpus: tuple[Path, Path],
+    options: list[str],
+    start: Start,
+    unbroken: Run,
+    make_run: type,
+    number: int,
 ) -> None:
-    run = type(unbroken)(tmp_path / "model")  # type: ignore[call-arg]
+    run = make_run(tmp_path / "model")
     process = start(*corpus, "-o", run.folder, *options)
     wait_until(lambda: bool(run.saved_steps()), process)
     process.send_signal(number)
@@ -162,7 +184,9 @@ def test_a_signal_saves_and_says_how_to_go_on_and_going_on_gives_the_same_bits(
 
 def test_a_second_resume_in_one_epoch_repeats_and_loses_nothing(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=20)
-    for steps in (23, 24, 24, LAST_STEP):
+    edge = next(int(str(r["step"])) for r in unbroken.log() if r["kind"] == "step" and r["epoch"] == 2) - 1
+    assert 24 < edge < LAST_STEP
+    for steps in (23, 24, 24, edge, edge + 1, LAST_STEP):
         sixfold.train(None, model=run.folder, resume=True, settings=[f"train.steps={steps}"])
     # the schedule looks at the number of steps, so that only what was read can be the same
     read = [(record["epoch"], record["target_tokens"]) for record in run.log() if record["kind"] == "step"]
@@ -335,19 +359,3 @@ def test_a_non_finite_loss_stops_with_the_step_and_the_lines_and_nothing_is_save
     assert run.saved_steps() == [20, 30]
     assert run.digests()["model"] == model
     assert all(record["step"] != 31 for record in run.log())
-
-
-def test_a_stop_before_the_first_step_can_be_resumed(tmp_path: Path, unbroken: Run) -> None:
-    run = unbroken.copied(tmp_path / "model", up_to=20)
-    store = CheckpointStore(run.checkpoints)
-    last = store.load(20)
-    state = {**last.state, "step": 0, "position": {"epoch": 0, "pool": 0, "batch": 0}, "validated": [], "best": {}}
-    averaged = {name: tensor for name, tensor in last.optimizer.items() if name.startswith("ema.")}
-    store.save(0, Checkpoint(last.weights, averaged, state))
-    store.rotate(1, {0})
-    (run.checkpoints / "step-00000020").rename(tmp_path / "away")
-    (run.folder / "training" / "run.json").write_text(
-        json.dumps(json.loads((run.folder / "training" / "run.json").read_bytes()))
-    )
-    assert resume(run)[0] == "already at step 0 of 60"
-    assert len(run.losses()) == LAST_STEP

@@ -97,12 +97,11 @@ class Batches:
         difference = np.where(longest % 2, source - target, target - source)
         in_order = np.lexsort((difference, longest))
         pairs, longest = pairs[in_order], longest[in_order]
-        batches, begin, width = [], 0, 0
+        batches, begin = [], 0
         for end, length in enumerate(longest.tolist()):
-            width = max(width, length)
-            if width * (end + 1 - begin) > self.batch_tokens and end > begin:
+            if length * (end + 1 - begin) > self.batch_tokens and end > begin:
                 batches.append(pairs[begin:end])
-                begin, width = end, length
+                begin = end
         batches.append(pairs[begin:])
         return batches
 

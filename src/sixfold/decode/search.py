@@ -107,7 +107,7 @@ def beam_search(
         rows = advance(state, scores, parents, tokens, eos)
         unfinished = can_still_win(state, options.alpha).nonzero()[:, 0]
         keep_sentences(state, unfinished, rows, stepper)
-    return [best[: options.n_best] for best in state.finished]
+    return state.finished
 
 
 def start(limits: Tensor, bos: int, options: BeamOptions) -> BeamState:

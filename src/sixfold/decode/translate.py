@@ -112,12 +112,12 @@ class Translator:
     def search_batch(self, ids: list[list[int]], options: BeamOptions) -> list[list[Hypothesis]]:
         """Search the translations of one batch of token ids."""
         source = torch.from_numpy(pad([[*row, EOS_ID] for row in ids])).to(self.device)
-        limits = [min(len(row) + self.decode.extra_tokens, self.longest_target) for row in ids]
+        lengths = torch.tensor([len(row) for row in ids], device=self.device)
+        limits = (lengths + self.decode.extra_tokens).clamp(max=self.longest_target)
         stepper = ModelStepper(self.model, source, options.beam)
-        most = torch.tensor(limits, device=self.device)
         if options.beam == 1:
-            return [[best] for best in greedy_search(stepper, most, BOS_ID, EOS_ID, options.alpha)]
-        return beam_search(stepper, most, BOS_ID, EOS_ID, options)
+            return [[best] for best in greedy_search(stepper, limits, BOS_ID, EOS_ID, options.alpha)]
+        return beam_search(stepper, limits, BOS_ID, EOS_ID, options)
 
     def finish(self, hypothesis: Hypothesis, source_is_cut: bool) -> Translation:
         """Turn a hypothesis into text."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sixfold.errors import ConfigError
 from sixfold.models.folder import DecodeConfig, Json
@@ -31,6 +31,16 @@ class DataConfig(BaseModel):
     subword_dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout: other spellings every epoch")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
+
+    @model_validator(mode="after")
+    def check_dropout(self) -> DataConfig:
+        """Refuse to leave out merges where there are none."""
+        if self.subword_dropout and self.subwords != "bpe":
+            raise ConfigError(
+                f"data.subword_dropout leaves out merges, and {self.subwords} subwords have none.",
+                "Use it with --set data.subwords=bpe",
+            )
+        return self
 
 
 class TrainConfig(BaseModel):

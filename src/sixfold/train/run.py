@@ -348,6 +348,7 @@ def locked(folder: Path, ranks: Ranks) -> Iterator[None]:
     if not ranks.is_first:
         yield
         return
+    is_new = not folder.exists()
     try:
         (folder / "training").mkdir(parents=True, exist_ok=True)
         lock = (folder / "training" / LOCK).open("w")
@@ -360,7 +361,18 @@ def locked(folder: Path, ranks: Ranks) -> Iterator[None]:
             raise RequestError(
                 f"Another training is running in {folder}.", "Wait for it, or choose another folder."
             ) from error
-        yield
+        try:
+            yield
+        finally:
+            remove_if_never_begun(folder, is_new)
+
+
+def remove_if_never_begun(folder: Path, is_new: bool) -> None:
+    """Leave nothing behind of a run that ended before it was set up."""
+    if not (folder / "training" / "run.json").exists():
+        shutil.rmtree(folder / "training", ignore_errors=True)
+        if is_new:
+            folder.rmdir()
 
 
 def say_outcome(outcome: Outcome) -> str:

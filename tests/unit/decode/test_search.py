@@ -125,6 +125,35 @@ def test_more_wishes_than_outputs_give_all_outputs(alpha: float) -> None:
     assert len(found) == 1 + 2 + 4
 
 
+def plain_beam(
+    oracle: Oracle, sentence: int, limit: int, beam: int, alpha: float, n_best: int
+) -> list[Hypothesis]:
+    """Search one sentence to its limit with nothing but lists."""
+    open_ends: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    finished = []
+    for length in range(1, limit + 1):
+        extended = [
+            (total + float(log_prob), (*prefix, token))
+            for total, prefix in open_ends
+            for token, log_prob in enumerate(oracle(sentence, prefix))
+            if length < limit or token == EOS
+        ]
+        best = sorted(extended, reverse=True)
+        finished += [tokens for _, tokens in best[:beam] if tokens[-1] == EOS]
+        open_ends = [each for each in best if each[1][-1] != EOS][:beam]
+    judgements = [judged(oracle, sentence, tokens, limit, alpha) for tokens in finished]
+    return sorted(judgements, key=lambda each: -each.score)[:n_best]
+
+
+@every_alpha
+@unhurried
+@given(seed=seeds, beam=st.integers(1, 5))
+def test_a_narrow_beam_finds_what_a_plain_beam_search_finds(alpha: float, seed: int, beam: int) -> None:
+    oracle, limits = Oracle(seed), [7, 3, 5]
+    for sentence, found in enumerate(run_beam(oracle, [0, 1, 2], limits, beam, alpha, n_best=beam)):
+        assert_same(found, plain_beam(oracle, sentence, limits[sentence], beam, alpha, n_best=beam))
+
+
 @every_alpha
 @unhurried
 @given(seed=seeds, beam=st.integers(1, 6))

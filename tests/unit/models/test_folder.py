@@ -226,13 +226,20 @@ def test_what_is_no_model_folder_is_refused_with_a_hint(tmp_path: Path) -> None:
         b'{"corpus": ' + b'{"a": ' * 500 + b"1" + b"}" * 501,
         b'{"format": ' + b"1" * 10_000 + b"}",
         b'{"model": {"vocabulary": NaN}}',
-        b"\0" * (5 * 2**20),
+        b"\0" * 1000,
     ],
     ids=lambda content: content[:20].decode(errors="replace"),
 )
 def test_a_configuration_that_is_none_is_refused(folder: Path, content: bytes) -> None:
     (folder / "sixfold.json").write_bytes(content)
     with pytest.raises(ModelFolderError, match=r"sixfold\.json"):
+        load_info(folder)
+
+
+def test_a_configuration_that_would_fill_the_memory_is_not_read(folder: Path) -> None:
+    with (folder / "sixfold.json").open("ab") as file:
+        file.write(b" " * (5 * 2**20))
+    with pytest.raises(ModelFolderError, match=r"sixfold\.json is .* bytes; at most"):
         load_info(folder)
 
 
@@ -362,6 +369,15 @@ def test_a_header_that_promises_too_much_is_refused(folder: Path, size: int) -> 
         load_all(folder)
 
 
+def test_a_header_that_would_fill_the_memory_is_not_read(folder: Path) -> None:
+    content = (folder / "weights.safetensors").read_bytes()
+    header, spaces = struct.unpack("<Q", content[:8])[0], b" " * (17 * 2**20)
+    padded = struct.pack("<Q", header + len(spaces)) + content[8 : 8 + header] + spaces + content[8 + header :]
+    forge(folder, "weights.safetensors", padded)
+    with pytest.raises(ModelFolderError, match=r"weights\.safetensors is .* bytes"):
+        load_all(folder)
+
+
 def test_a_tokenizer_that_is_none_is_refused(folder: Path) -> None:
     forge(folder, "tokenizer.model", b"no tokenizer")
     with pytest.raises(ModelFolderError, match="not a SentencePiece model"):
@@ -481,7 +497,9 @@ def test_a_new_folder_holds_no_model_until_all_of_it_is_there(tmp_path: Path) ->
 
 
 def test_damaged_weights_are_not_accepted_while_new_ones_are_announced(folder: Path) -> None:
-    (folder / "weights.safetensors").write_bytes(b"damaged")
+    content = bytearray((folder / "weights.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "weights.safetensors").write_bytes(content)
     for call in range(4):
         replace_and_crash(folder, call, make_model())
         with pytest.raises(ModelFolderError):

@@ -176,6 +176,11 @@ def test_a_width_that_the_heads_cannot_share_is_refused_with_a_number_that_works
     assert "heads=3" in raised.value.hint
 
 
+def test_subwords_without_merges_cannot_leave_them_out() -> None:
+    with pytest.raises(ConfigError, match="unigram subwords have none"):
+        make_recipe({"data": {"subwords": "unigram", "subword_dropout": 0.1}})
+
+
 @pytest.mark.parametrize("text", ["", "train", "- train", "train: 5", "train:", "1: {2: 3}", "train: {1: 2}"])
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str) -> None:
     name = write(tmp_path, text)

@@ -1,0 +1,110 @@
+"""Several processes, or one step in several parts, train as one process does in one part."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+import sixfold
+
+pytestmark = pytest.mark.timeout(300)
+
+NUM_STEPS = 20
+EXACT = (f"train.steps={NUM_STEPS}", "model.dropout=0", "data.subword_dropout=0", "train.ema=0")
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "sixfold"]
+RESUME_SECONDS, END_SECONDS = 120, 30
+
+
+class Run(Protocol):
+    """A model folder with its training (see conftest.py)."""
+
+    folder: Path
+
+    def saved_steps(self) -> list[int]: ...
+    def log(self) -> list[dict[str, object]]: ...
+    def losses(self) -> list[float]: ...
+    def copied(self, folder: Path, up_to: int) -> Run: ...
+
+
+@pytest.fixture(scope="module")
+def alone(
+    tmp_path_factory: pytest.TempPathFactory, corpus: tuple[Path, Path], settings: tuple[str, ...], make_run: type
+) -> Run:
+    """A run of one process, a step at a time."""
+    folder = tmp_path_factory.mktemp("alone") / "model"
+    sixfold.train(*corpus, folder, settings=[*settings, *EXACT])
+    return make_run(folder)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(
+    tmp_path_factory: pytest.TempPathFactory,
+    corpus: tuple[Path, Path],
+    options: list[str],
+    environment: dict[str, str],
+    make_run: type,
+) -> Run:
+    """The same run of two processes."""
+    folder = tmp_path_factory.mktemp("two") / "model"
+    exact = [word for setting in EXACT for word in ("--set", setting)]
+    command = [*LAUNCH, "train", *map(str, corpus), "-o", str(folder), *options, *exact]
+    subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)
+    return make_run(folder)
+
+
+def test_two_processes_train_as_one_does(alone: Run, two_ranks: Run) -> None:
+    assert len(two_ranks.losses()) == NUM_STEPS
+    assert two_ranks.losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
+def test_a_step_in_four_parts_is_the_step(
+    tmp_path: Path, corpus: tuple[Path, Path], settings: tuple[str, ...], alone: Run, make_run: type
+) -> None:
+    sixfold.train(*corpus, tmp_path / "model", settings=[*settings, *EXACT, "train.accumulate=4"])
+    assert make_run(tmp_path / "model").losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
+def test_two_processes_resume_with_the_same_bits(
+    tmp_path: Path, two_ranks: Run, environment: dict[str, str]
+) -> None:
+    run = two_ranks.copied(tmp_path / "model", up_to=10)
+    command = [*LAUNCH, "train", "--resume", "-o", str(run.folder)]
+    subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)
+    assert run.log() == two_ranks.log()
+
+
+def test_one_process_can_go_on_with_the_run_of_two(tmp_path: Path, two_ranks: Run) -> None:
+    run = two_ranks.copied(tmp_path / "model", up_to=10)
+    sixfold.train(None, model=run.folder, resume=True)
+    assert run.losses() == pytest.approx(two_ranks.losses(), abs=1e-5)
+
+
+def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
+    tmp_path: Path, two_ranks: Run, environment: dict[str, str]
+) -> None:
+    run = two_ranks.copied(tmp_path / "model", up_to=10)
+    command = [*LAUNCH, "train", "--resume", "-o", str(run.folder), "--set", "train.steps=100000"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as launcher:
+        try:
+            end = time.monotonic() + RESUME_SECONDS
+            while run.saved_steps()[-1] < 30 and time.monotonic() < end:
+                time.sleep(0.05)
+            os.kill(max(children_of(launcher.pid)), signal.SIGKILL)
+            assert launcher.wait(END_SECONDS) != 0
+        finally:
+            launcher.terminate()
+    outcome = sixfold.train(None, model=run.folder, resume=True, settings=["train.steps=35"])
+    assert outcome.step >= 30
+
+
+def children_of(parent: int) -> list[int]:
+    """Return the processes that a process started."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(child) for child in children]

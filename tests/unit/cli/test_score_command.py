@@ -1,0 +1,64 @@
+"""`sixfold score`: the numbers are those that `sixfold translate` reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+
+class SmallModel(Protocol):
+    """A trained model and its test set (see tests/conftest.py)."""
+
+    folder: Path
+    source: Path
+    target: Path
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize("beam", ["1", "4"])
+def test_the_numbers_are_those_of_translate(
+    command: Command, small_model: SmallModel, tmp_path: Path, beam: str
+) -> None:
+    _, out, _ = command("translate", small_model.folder, small_model.source, "--json", "--beam", beam)
+    translated = [json.loads(line)["translations"][0] for line in out.splitlines()]
+    (tmp_path / "translations").write_text("".join(each["text"] + "\n" for each in translated))
+    code, out, _ = command("score", small_model.folder, small_model.source, tmp_path / "translations", "--json")
+    scored = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    for name in ("log_probability", "score"):
+        assert [each[name] for each in scored] == pytest.approx([each[name] for each in translated], abs=1e-4)
+    assert [each["num_tokens"] for each in scored] == [each["num_tokens"] for each in translated]
+
+
+def test_plain_output_is_one_number_a_line(command: Command, small_model: SmallModel) -> None:
+    _, out, messages = command("score", small_model.folder, small_model.source, small_model.target)
+    numbers = [float(line) for line in out.splitlines()]
+    _, out, _ = command("score", small_model.folder, small_model.source, small_model.target, "--json")
+    assert numbers == pytest.approx([json.loads(line)["log_probability"] for line in out.splitlines()], abs=1e-4)
+    assert messages == ""
+
+
+def test_a_wrong_translation_is_less_probable(command: Command, small_model: SmallModel) -> None:
+    _, out, _ = command("score", small_model.folder, "-", stdin="one two\teins zwei\none two\tzwei eins\n")
+    right, wrong = map(float, out.splitlines())
+    assert right > wrong + 1
+
+
+def test_files_of_unequal_length_are_refused(command: Command, small_model: SmallModel, tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("eins\n")
+    code, out, messages = command("score", small_model.folder, small_model.source, tmp_path / "short")
+    assert (code, out) == (2, "")
+    assert "has 20" in messages
+    assert "\nhint: " in messages
+
+
+def test_a_wrong_folder_is_refused(command: Command, small_model: SmallModel) -> None:
+    code, _, messages = command("score", "no/such/model", small_model.source, small_model.target)
+    assert code == 2
+    assert messages.startswith("error: There is no model folder")

@@ -1,0 +1,186 @@
+"""`sixfold translate`: one line out for each line in, whatever the line, the locale or the reader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+
+class SmallModel(Protocol):
+    """A trained model and its test set (see tests/conftest.py)."""
+
+    folder: Path
+    source: Path
+    target: Path
+
+
+Command = Callable[..., tuple[int, str, str]]
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def test_each_line_in_gives_a_line_out(command: Command, small_model: SmallModel) -> None:
+    code, out, messages = command("translate", small_model.folder, stdin="one two\nthree four five\n")
+    assert (code, out, messages) == (0, "eins zwei\ndrei vier fünf\n", "")
+
+
+def test_a_file_is_read_as_standard_input_is(command: Command, small_model: SmallModel) -> None:
+    text = small_model.source.read_text()
+    from_file = command("translate", small_model.folder, small_model.source)
+    assert command("translate", small_model.folder, stdin=text) == from_file
+    right = zip(from_file[1].splitlines(), small_model.target.read_text().splitlines(), strict=True)
+    assert sum(ours == theirs for ours, theirs in right) >= 18  # of 20
+
+
+def test_empty_and_odd_lines_keep_their_place(command: Command, small_model: SmallModel) -> None:
+    lines = ["", "one two", "", "two\u2028one\x0bthree\x0c", "\ufeff", "日本語 😀", " ", "six\r", ""]
+    code, out, _ = command("translate", small_model.folder, stdin="".join(line + "\n" for line in lines))
+    translated = out.removesuffix("\n").split("\n")
+    assert code == 0
+    assert len(translated) == len(lines)
+    assert translated[1] == "eins zwei"
+    assert [translated[0], translated[2], translated[8]] == ["", "", ""]
+
+
+def test_a_last_line_without_an_end_is_a_line(command: Command, small_model: SmallModel) -> None:
+    assert command("translate", small_model.folder, stdin="one two\ntwo one")[1] == "eins zwei\nzwei eins\n"
+
+
+def test_no_lines_in_give_no_lines_out(command: Command, small_model: SmallModel) -> None:
+    assert command("translate", small_model.folder, stdin="") == (0, "", "")
+
+
+def test_a_line_is_translated_the_same_among_others_and_alone(command: Command, small_model: SmallModel) -> None:
+    lines = small_model.source.read_text().splitlines()[:6]
+    together = command("translate", small_model.folder, stdin="".join(line + "\n" for line in lines))[1]
+    alone = [command("translate", small_model.folder, stdin=line + "\n")[1] for line in lines]
+    assert together == "".join(alone)
+
+
+def test_n_best_gives_as_many_lines_for_each(command: Command, small_model: SmallModel) -> None:
+    code, out, _ = command("translate", small_model.folder, "--n-best", "3", stdin="one two\n\nfive six\n")
+    lines = out.removesuffix("\n").split("\n")
+    assert code == 0
+    assert (len(lines), lines[0], lines[6]) == (9, "eins zwei", "fünf sechs")
+    assert lines[3:6] == ["", "", ""]
+    assert len(set(lines[:3])) == 3
+
+
+def test_json_has_an_object_a_line_with_scores_best_first(command: Command, small_model: SmallModel) -> None:
+    _, out, _ = command("translate", small_model.folder, "--json", "--n-best", "2", stdin="one fünf\n\n")
+    first, second = (json.loads(line) for line in out.splitlines())
+    assert first["source"] == "one fünf"
+    assert "fünf" in out  # as text, not as escapes
+    scores = [translation["score"] for translation in first["translations"]]
+    assert scores == sorted(scores, reverse=True)
+    assert set(first["translations"][0]) == {
+        "text", "score", "log_probability", "num_tokens", "is_cut", "source_is_cut",
+    }  # fmt: skip
+    assert second["translations"][0]["text"] == ""
+
+
+def test_a_wider_beam_never_finds_a_less_probable_translation(command: Command, small_model: SmallModel) -> None:
+    scores = []
+    for beam in ("1", "8"):
+        arguments = ("--json", "--beam", beam, "--length-penalty", "0")
+        _, out, _ = command("translate", small_model.folder, small_model.source, *arguments)
+        scores.append([json.loads(line)["translations"][0]["log_probability"] for line in out.splitlines()])
+    assert all(wide >= greedy - 1e-4 for greedy, wide in zip(*scores, strict=True))
+
+
+def test_a_cut_line_is_named(command: Command, small_model: SmallModel) -> None:
+    code, out, messages = command(
+        "translate", small_model.folder, "--beam", "1", stdin="one\n" + "two " * 1500 + "\n"
+    )
+    assert code == 0
+    assert len(out.splitlines()) == 2
+    assert "warning: line 2 is longer than the model reads at once" in messages
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no/such/model",), "There is no model folder no/such/model"),
+        ((".",), "is not a model folder"),
+    ],
+)
+def test_what_is_no_model_is_refused_with_a_hint(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, messages = command("translate", *arguments)
+    assert (code, out) == (2, "")
+    assert messages.startswith("error: ")
+    assert message in messages
+    assert "\nhint: " in messages
+    assert "Traceback" not in messages
+
+
+def test_a_changed_model_is_refused(command: Command, small_model: SmallModel, tmp_path: Path) -> None:
+    shutil.copytree(small_model.folder, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
+    weights = tmp_path / "model" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
+    code, out, messages = command("translate", tmp_path / "model", stdin="one\n")
+    assert (code, out) == (2, "")
+    assert "SHA-256" in messages
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--beam", "0"), ("--beam", "1000000000"), ("--n-best", "9"), ("--n-best", "0"),
+        ("--length-penalty", "-1"), ("--length-penalty", "nan"), ("--device", "abacus"), ("no-such-file",),
+    ],
+)  # fmt: skip
+def test_impossible_options_are_refused(
+    command: Command, small_model: SmallModel, arguments: tuple[str, ...]
+) -> None:
+    code, out, messages = command("translate", small_model.folder, *arguments, stdin="one two\n")
+    assert (code, out) == (2, "")
+    assert messages.startswith("error: ")
+
+
+def test_text_that_is_not_utf_8_is_refused_with_its_line(
+    command: Command, small_model: SmallModel, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_bytes(b"one\ntw\xff\n")
+    code, _, messages = command("translate", small_model.folder, tmp_path / "text")
+    assert code == 2
+    assert "line 2: not UTF-8" in messages
+
+
+# In a process of its own
+
+
+def test_the_locale_does_not_matter(start: Start, small_model: SmallModel) -> None:
+    with start(
+        "translate", small_model.folder, LC_ALL="C", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
+    ) as process:
+        out, messages = process.communicate("five fünf 日本\r\n".encode(), timeout=120)
+    assert process.returncode == 0, messages
+    assert out.decode().startswith("fünf")
+    assert out.endswith(b"\n")
+    assert b"\r" not in out
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(start: Start, small_model: SmallModel) -> None:
+    with start("translate", small_model.folder, "--beam", "1") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one two\n" * 4001)
+        process.stdin.close()
+        assert process.stdout.readline() == b"eins zwei\n"
+        process.stdout.close()
+        messages = process.stderr.read()
+        process.wait(timeout=120)
+    assert messages == b""
+    assert process.returncode == 1
