@@ -53,7 +53,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> tuple[Wishes, list
         "batch_tokens": batch_tokens,
         "schedule": "linear_decay",
         "learning_rate": 7e-4 if is_large else 1e-3,
-        "warmup_steps": 4000 if is_large else 100 if minutes else max(20, min(400, steps // 20)),
+        "warmup_steps": 100 if minutes and not is_large else max(20, min(4000 if is_large else 400, steps // 20)),
         "max_grad_norm": 1.0,
         "steps": 10**9 if minutes else steps,
         "checkpoint_every": max(50, steps // 25),

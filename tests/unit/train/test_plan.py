@@ -22,8 +22,11 @@ def surveyed(num_pairs: int, characters: float = 60.0) -> Survey:
 @every_size
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("characters", [1.0, 60.0, 1000.0])
-def test_there_is_a_recipe_for_any_corpus(num_pairs: int, device: str, characters: float) -> None:
-    plan = choose(surveyed(num_pairs, characters), {}, device)
+@pytest.mark.parametrize("minutes", [0, 0.1, 6, 600])
+def test_there_is_a_recipe_for_any_corpus_and_time(
+    num_pairs: int, device: str, characters: float, minutes: float
+) -> None:
+    plan = choose(surveyed(num_pairs, characters), {"train": {"minutes": minutes}}, device)
     assert isinstance(plan.recipe, Recipe)
     assert plan.recipe.train.warmup_steps < plan.recipe.train.steps
     assert plan.recipe.train.checkpoint_every <= plan.recipe.train.steps
