@@ -323,8 +323,8 @@ def is_within(isa_limit: str, needed: str) -> bool:
 def let_threads_sleep() -> None:
     """Let OpenMP's threads spin only briefly when they wait for each other; call it before torch is imported.
 
-    By default they spin for long, and beside a busy neighbour starve the very thread they wait for: a training step
-    was up to 30 times slower. Never spinning costs a third of the speed of an idle machine; spinning briefly costs a
+    By default they spin for long, and beside a busy neighbour starve the very thread they wait for: a training
+    step was up to 30 times slower. Never to spin costs a third of the speed of an idle machine, to spin briefly a
     twelfth (docs/log.md). Settings of the user's own stay.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
