@@ -41,7 +41,7 @@ def demo(
     heading(4, "translations of texts the model has never seen")
     show_translations(output / "model", test.source, test.target, train.source)
     heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target}")
-    show_scores(output / "model", test.source, test.target)
+    show_scores(output / "model", test.source, test.target, train.source)
     heading(6, "what to type next")
     typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {output / "model"}')
     typer.echo(f"  sixfold translate {output / 'model'} --n-best 4 --json {test.source}")
@@ -109,8 +109,22 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
         typer.echo(f"    {pair.source}\n  → {translation}\n  = {pair.target}\n")
 
 
-def show_scores(model: Path, source: Path, target: Path) -> None:
-    """Print the metrics on the test set."""
-    from sixfold.cli.evaluate import evaluate
+def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> None:
+    """Print the metrics on the test set, and BLEU on the part of it that never stood in the training text."""
+    from sixfold.cli.evaluate import print_table
+    from sixfold.data.readers import open_pairs, read_lines
+    from sixfold.decode.translate import silent
+    from sixfold.evaluate.metrics import bleu
+    from sixfold.evaluate.system import evaluate_system, translations_of
 
-    evaluate(model, str(source), str(target), as_json=False)
+    pairs = list(open_pairs(source, target))
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    system = translations_of(model, sources, references, beam=None, device="auto", tick=silent)
+    print_table(evaluate_system(system, references))
+    known = set(read_lines(train_source))
+    unseen = [i for i, text in enumerate(sources) if text not in known]
+    if 0 < len(unseen) < len(sources):
+        metric = bleu([system.texts[i] for i in unseen], [references[i] for i in unseen])
+        typer.echo(
+            f"On the {len(unseen):,} whose very words are not in the training text: BLEU {metric.value:.2f}"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -30,16 +31,12 @@ def score(
     pairs = list(open_pairs(source, target))
     with progress("scoring", len(pairs)) as tick:
         scores = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs], tick)
-    for each in scores:
-        if as_json:
+    for number, each in enumerate(scores, start=1):
+        if each.is_cut:
             typer.echo(
-                json.dumps(
-                    {
-                        "log_probability": each.log_probability,
-                        "score": translator.penalised(each),
-                        "num_tokens": each.num_tokens,
-                    }
-                )
+                f"warning: line {number} is longer than the model reads at once; its end is not scored", err=True
             )
+        if as_json:
+            typer.echo(json.dumps({**asdict(each), "score": translator.penalised(each)}))
         else:
             typer.echo(f"{each.log_probability:.4f}")

@@ -23,7 +23,7 @@ def train(
     ] = 0,
     recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="Decides everything random (1 unless given).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
     init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",

@@ -17,7 +17,7 @@ from sixfold.data.batches import pad
 from sixfold.decode.scoring import Score, score_ids
 from sixfold.decode.search import NEVER, BeamOptions, Hypothesis, beam_search, greedy_search, length_penalty
 from sixfold.errors import ConfigError, ModelFolderError
-from sixfold.machine import choose_device
+from sixfold.machine import choose_device, num_cores
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
 from sixfold.models.transformer import Transformer
 from sixfold.nn import DecoderCache
@@ -176,6 +176,7 @@ def cut(ids: Sequence[list[int]], longest: int) -> tuple[list[list[int]], list[b
 
 def load(folder: str | Path, device: str = "auto") -> Translator:
     """Open a model folder for translating."""
+    torch.set_num_threads(min(torch.get_num_threads(), num_cores()))  # more than are allowed would only wait
     folder, chosen = Path(folder), choose_device(device)
     info = load_info(folder)
     try:

@@ -34,7 +34,7 @@ from sixfold.train.schedule import inverse_square_root, linear_decay, paper_peak
 from sixfold.train.signals import StopRequest
 from sixfold.train.validate import Validator
 
-CHECKPOINTS_A_BUDGET = 12  # with a time budget, this many validations are spread over it
+CHECKPOINTS_A_BUDGET = 10  # with a time budget, this many validations are spread over it
 
 Publish = Callable[["RunState", Tensors], None]  # writes the model folder
 

@@ -14,6 +14,7 @@ from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge
 CHARACTERS_A_TOKEN = 4.5  # about, for the vocabularies chosen here
 QUICK_TOKENS_A_SECOND = 3000  # about, of the quick model on one core; only decides between two sizes
 QUICK: dict[str, Json] = {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}
+UNLIMITED = 10**9  # steps of a run that the clock ends
 FEWEST_EPOCHS = 12  # with less time than this many passes, a quicker model learns more
 
 
@@ -29,15 +30,16 @@ class Plan:
 def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu") -> Plan:
     """Choose everything the user did not."""
     minutes = wishes.get("train", {}).get("minutes", 0)
-    automatic, reasons = choices(surveyed, float(minutes) if isinstance(minutes, int | float) else 0.0, device)
+    automatic = choices(surveyed, float(minutes) if isinstance(minutes, int | float) else 0.0, device)
     if {"preset", "d_model"} & wishes.get("model", {}).keys():  # a model of the user's own keeps none of ours
         automatic["model"] = {}
     recipe = make_recipe(merge(automatic, wishes))
+    reasons = explain(surveyed, recipe, wishes)
     return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_pairs, parameter_count(recipe))))
 
 
-def choices(surveyed: Survey, minutes: float, device: str) -> tuple[Wishes, list[str]]:
-    """Return the automatic recipe and its reasons."""
+def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
+    """Return the automatic recipe."""
     pairs = surveyed.num_pairs
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
     affordable = minutes * 60 * num_cores() * QUICK_TOKENS_A_SECOND / epoch_tokens
@@ -55,29 +57,30 @@ def choices(surveyed: Survey, minutes: float, device: str) -> tuple[Wishes, list
         "learning_rate": 7e-4 if is_large else 1e-3,
         "warmup_steps": 100 if minutes and not is_large else max(20, min(4000 if is_large else 400, steps // 20)),
         "max_grad_norm": 1.0,
-        "steps": 10**9 if minutes else steps,
+        "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
+        "valid_sentences": 200 if is_quick else 500,
     }
-    how_long = f"{minutes:g} minutes" if minutes else f"{epochs:.0f} passes over the text in {steps:,} steps"
-    reasons = [
-        f"{pairs:,} pairs, {surveyed.source_characters:.0f} and {surveyed.target_characters:.0f} characters each",
-        f"{vocabulary:,} subwords for both languages: fewer for less text or time, to see each often enough",
-        f"{describe_size(size)}, dropout {dropout}: "
-        + ("small enough to learn in this time" if is_quick else "as large as this much text can teach"),
-        f"{how_long}, {batch_tokens:,} tokens a step, learning rate falling to zero; the best model is kept",
-    ]
-    return {
-        "data": {"vocabulary": vocabulary},
-        "model": {**size, "dropout": dropout, "norm": "pre"},
-        "train": train,
-    }, reasons
+    model: dict[str, Json] = {**size, "dropout": dropout, "norm": "pre"}
+    return {"data": {"vocabulary": vocabulary}, "model": model, "train": train}
 
 
-def describe_size(size: dict[str, Json]) -> str:
-    """Return the model's size in words."""
-    fields = make_recipe({"model": size}).model
-    return f"{fields.encoder_layers} + {fields.decoder_layers} layers of width {fields.d_model}"
+def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
+    """Yield what will be trained, and for what was not asked for, why."""
+    model, train = recipe.model, recipe.train
+    yield (
+        f"{surveyed.num_pairs:,} pairs, {surveyed.source_characters:.0f} and "
+        f"{surveyed.target_characters:.0f} characters each"
+    )
+    why = "" if "data" in wishes else ": fewer for less text or time, to see each often enough"
+    yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
+    why = "" if "model" in wishes else ": as large as this much text and time can teach"
+    layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
+    yield f"{layers}, dropout {model.dropout}{why}"
+    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
+    falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
+    yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:

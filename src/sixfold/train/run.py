@@ -76,7 +76,7 @@ def train(
     recipe: str | None = None,
     settings: Sequence[str] = (),
     minutes: float = 0.0,
-    seed: int = 1,
+    seed: int | None = None,
     resume: bool = False,
     init: Source | None = None,
     device: str = "auto",
@@ -98,6 +98,7 @@ def train(
         chosen = choose_device(device)
         if ranks.is_first and resume:
             refuse_unresumable(folder)
+            refuse_new_start(seed, valid, init)
         elif ranks.is_first:
             refuse_used_folder(folder)
         with locked(folder, ranks):
@@ -107,11 +108,21 @@ def train(
                 else:
                     refuse_used_folder(folder)  # again: another run may have ended while we looked
                     remove_unfinished(folder / "training")
-                    set_up(folder, source, target, valid, wishes, seed, init, chosen, shown)
+                    set_up(folder, source, target, valid, wishes, 1 if seed is None else seed, init, chosen, shown)
             ranks.wait()
             setup = read_setup(folder)
             trainer = make_trainer(folder, setup, chosen, ranks, shown, began)
             return run(trainer, folder, init, resume, shown)
+
+
+def refuse_new_start(seed: int | None, valid: object, init: object) -> None:
+    """Refuse, on resuming, what only the beginning of a run can decide."""
+    given = {"--seed": seed, "--valid": valid, "--init": init}
+    for option, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"A resumed run keeps what it began with, so {option} cannot be given.", "Leave it out."
+            )
 
 
 def prepare_machine() -> None:
@@ -262,6 +273,8 @@ def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
     fixed = sorted(wishes.keys() - {"train"})
     if fixed:
         raise ConfigError(f"A resumed run keeps its {fixed[0]} part; only train.… can be changed.")
+    if "batch_tokens" in wishes.get("train", {}):
+        raise ConfigError("A resumed run keeps its train.batch_tokens, which decides where it stands in its data.")
     content["recipe"] = make_recipe(merge(content["recipe"], wishes)).model_dump(mode="json")
     write_atomically(training / "run.json", json.dumps(content, indent=1).encode())
 
