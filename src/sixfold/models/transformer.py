@@ -168,7 +168,7 @@ def make_decoder_layer(config: TransformerConfig) -> DecoderLayer:
 
 def nearest_divisor(number: int, wish: int) -> int:
     """Return the divisor of `number` closest to `wish`."""
-    return min((d for d in range(1, min(number, 256) + 1) if number % d == 0), key=lambda d: abs(d - wish))
+    return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: abs(d - wish))
 
 
 def count_parameters(model: nn.Module) -> int:
