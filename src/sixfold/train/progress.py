@@ -143,17 +143,19 @@ class Panel:
 
     def render(self, report: StepReport) -> Box:
         """Return the panel: a bar, the numbers, and the newest sample translation."""
-        from rich.console import Group, RenderableType
         from rich.panel import Panel as Box
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
-        rows: list[RenderableType] = [ProgressBar(total=1.0, completed=report.progress), Text(step_line(report))]
+        rows = Table.grid(expand=True)
+        rows.add_row(ProgressBar(total=1.0, completed=report.progress))
+        rows.add_row(Text(step_line(report)))
         if self.last is not None:
             sample = self.last.sample
-            rows.append(Text(f"last BLEU {self.last.bleu:.1f}, loss {self.last.loss:.3f}", style="bold"))
-            rows.append(Text(f"  {sample.source}\n→ {sample.translation}\n= {sample.reference}", style="dim"))
-        return Box(Group(*rows), title="training", title_align="left")
+            rows.add_row(Text(f"last BLEU {self.last.bleu:.1f}, loss {self.last.loss:.3f}", style="bold"))
+            rows.add_row(Text(f"  {sample.source}\n→ {sample.translation}\n= {sample.reference}", style="dim"))
+        return Box(rows, title="training", title_align="left")
 
     def validation(self, report: ValidationReport) -> None:
         """Print what was measured; its sample goes into the panel."""
