@@ -423,3 +423,20 @@ def test_cores_that_a_quota_takes_away_are_said():
 def test_the_processor_is_named_from_the_first_entry(tmp_path):
     root = tree(tmp_path, {"proc/cpuinfo": "processor : 0\nmodel name\t: Fast One\n\nmodel name\t: Other\n"})
     assert cpu_model(root) == "Fast One"
+
+
+# Threads that wait for each other
+
+
+@pytest.mark.parametrize("own", [{}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "active"}])
+def test_waiting_threads_spin_briefly_unless_the_user_decided(
+    monkeypatch: pytest.MonkeyPatch, own: dict[str, str]
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    machine.let_threads_sleep()
+    found = {name: os.environ[name] for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY") if name in os.environ}
+    assert found == (own or {"GOMP_SPINCOUNT": "2000"})
