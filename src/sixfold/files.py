@@ -69,3 +69,8 @@ def disk_hint(error: OSError) -> str:
     if error.errno in (28, 27, 122):  # ENOSPC, EFBIG, EDQUOT
         return "The disk is full or a limit was reached: make room and try again. What was there before is whole."
     return "Check that the folder exists and may be written to."
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder for Sixfold."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "sixfold"

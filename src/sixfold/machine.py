@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from sixfold.errors import ConfigError, WorkError
-from sixfold.files import write_atomically
+from sixfold.files import cache_folder, write_atomically
 
 SYSTEM = Path("/")
 UNKNOWN_MEMORY = 4 << 30  # assumed where the system does not say
@@ -281,11 +281,6 @@ def probe_path(command: Sequence[str]) -> Path:
     facts = (cpu_model(), cpu_flags(), platform.release(), torch_version(), *command)
     digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
     return cache_folder() / f"cpu-{digest}.json"
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder for Sixfold."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "sixfold"
 
 
 def prepare_environment(precision: str = "float32", command: Sequence[str] = PROBE_COMMAND) -> bool:

@@ -223,7 +223,7 @@ def test_train_holds_no_pair_twice_and_fewer_when_asked(wheel: Path) -> None:
 
 def test_a_wheel_in_the_cache_is_not_fetched_again(tmp_path: Path, wheel: Path) -> None:
     shutil.copy(wheel, tmp_path / home_assistant.WHEEL)
-    found = home_assistant.obtain(tmp_path, no_network, home_assistant.sha256_of(wheel))
+    found = home_assistant.obtain(tmp_path, no_network, home_assistant.sha256(wheel))
     assert found == tmp_path / home_assistant.WHEEL
 
 
@@ -235,9 +235,9 @@ def test_a_damaged_wheel_in_the_cache_is_fetched_again(tmp_path: Path, wheel: Pa
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / home_assistant.WHEEL).write_bytes(wheel.read_bytes()[:-100])
-    digest = home_assistant.sha256_of(wheel)
+    digest = home_assistant.sha256(wheel)
     found = home_assistant.obtain(cache, lambda folder: shutil.copy(wheel, folder / home_assistant.WHEEL), digest)
-    assert home_assistant.sha256_of(found) == digest
+    assert home_assistant.sha256(found) == digest
     assert [path.name for path in cache.iterdir()] == [home_assistant.WHEEL]
 
 

