@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-Tick = Callable[[int], None]  # called with how much is done so far
+from sixfold.ticks import Tick
 
 QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 PLAIN_LINE_EVERY = 10.0

@@ -25,6 +25,7 @@ from sixfold.data.faults import (
 )
 from sixfold.data.hashes import Mask, SeenHashes, contains, hash_texts
 from sixfold.data.readers import Pair, Pairs
+from sixfold.ticks import Tick, silent
 
 __all__ = ["Finding", "LengthStatistics", "Limits", "Report", "check_pairs", "clean_pairs"]
 
@@ -94,7 +95,7 @@ class Batch:
 def check_pairs(
     pairs: Pairs,
     test: Pairs | None = None,
-    tick: Callable[[int], None] = lambda _: None,
+    tick: Tick = silent,
     limits: Limits | None = None,
     keep: Callable[[Pair], object] = lambda _: None,
 ) -> Report:

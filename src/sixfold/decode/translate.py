@@ -6,7 +6,7 @@ Shapes: S sentences, K hypotheses of each, R = S·K rows, V vocabulary.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,15 +23,10 @@ from sixfold.models.transformer import Transformer
 from sixfold.nn import DecoderCache
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from sixfold.ticks import Tick, silent
 
 BATCH_TOKENS = 8192  # source tokens times hypotheses in one batch
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer line is not translated, and that is said
-
-Tick = Callable[[int], None]
-
-
-def silent(_: int) -> None:
-    """Show no progress."""
 
 
 @dataclass(frozen=True)

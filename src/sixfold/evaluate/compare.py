@@ -8,7 +8,7 @@ much, in either direction? It comes out about twice sacreBLEU's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from sixfold.errors import ConfigError
 from sixfold.evaluate.metrics import bleu_tokenizer, refuse_unpaired
+from sixfold.ticks import Tick, silent
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
 
 Scores = NDArray[np.float64]
-Tick = Callable[[int], None]
 
 NAMES = {"BLEU": "BLEU", "CHRF": "chrF"}
 THRESHOLD = 0.05
@@ -70,7 +70,7 @@ def compare(
     seed: int = 12345,
     target_language: str = "",
     lowercase: bool = False,
-    tick: Tick = lambda _: None,
+    tick: Tick = silent,
 ) -> Comparison:
     """Compare two systems' translations of the same sentences in BLEU and chrF; `tick` counts samples."""
     refuse_unpaired(first, references)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from sixfold.data.readers import read_lines
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import DataError
 from sixfold.evaluate.metrics import Metric, corpus_metrics
-
-Tick = Callable[[int], None]
+from sixfold.ticks import Tick
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from sixfold.data.batches import Batches, Position, gather
-from sixfold.data.readers import open_pairs
+from sixfold.data.readers import Pair, open_pairs
 from sixfold.data.shards import Corpus, ShardWriter
 from sixfold.errors import DataError
 from sixfold.machine import choose_device
 from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
 from sixfold.text import Tokenizer
+from sixfold.ticks import Tick
 from sixfold.train.loss import Objective
 from sixfold.train.optimizer import make_adam
 from sixfold.train.plan import Plan, choose
@@ -52,7 +53,7 @@ def estimate(
     settings: Sequence[str],
     minutes: float,
     device: str,
-    tick: Callable[[int], None],
+    tick: Tick,
 ) -> Estimate:
     """Plan a training and measure a few of its steps on a sample of the corpus."""
     prepare_machine()
@@ -82,9 +83,9 @@ def estimate(
     )
 
 
-def sample_corpus(folder: Path, sample: Sequence[object], tokenizer: Tokenizer, recipe: Recipe) -> Corpus:
+def sample_corpus(folder: Path, sample: Sequence[Pair], tokenizer: Tokenizer, recipe: Recipe) -> Corpus:
     """Prepare a small part of the corpus."""
-    encoded = encode(list(sample), tokenizer, recipe.data.max_tokens, Skipped())  # type: ignore[arg-type]
+    encoded = encode(list(sample), tokenizer, recipe.data.max_tokens, Skipped())
     if not encoded:
         raise DataError(f"Every pair is empty or longer than {recipe.data.max_tokens} tokens.")
     writer = ShardWriter(folder, tokenizer.vocabulary)

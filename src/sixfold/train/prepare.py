@@ -13,11 +13,11 @@ import numpy as np
 
 from sixfold.data.readers import Pair, Pairs
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
-from sixfold.decode.translate import Tick, silent
 from sixfold.errors import DataError
 from sixfold.files import sha256, write_atomically
 from sixfold.models.folder import Json
 from sixfold.text import Tokenizer
+from sixfold.ticks import Tick, silent
 from sixfold.train.recipe import DataConfig
 
 SAMPLE_PAIRS = 200_000  # pairs that subwords are learned from

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sixfold.data.corpora import cmudict, dates, fetch, files, home_assistant, known_corpora
 from sixfold.errors import ConfigError, DataError, DownloadError, MissingExtraError
+from sixfold.ticks import silent
 
 COMPONENTS = [f"component_{number}" for number in range(200)]
 
@@ -141,7 +142,7 @@ def test_ticks_rise_to_the_number_of_pairs(tmp_path: Path) -> None:
 def test_a_corpus_that_runs_dry_says_how_much_it_has() -> None:
     supply = itertools.cycle([(str(number), "same") for number in range(500)])
     with pytest.raises(ConfigError, match=r"1,000 pairs were asked for, but .* 500\.") as error:
-        files.fill(supply, files.sizes(1000), files.no_tick)
+        files.fill(supply, files.sizes(1000), silent)
     assert "--pairs" in error.value.hint
 
 

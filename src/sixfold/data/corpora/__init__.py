@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sixfold.data.corpora.files import CorpusFiles, Pairs, Split, Tick, no_tick, overlap, write_splits
+from sixfold.data.corpora.files import CorpusFiles, Pairs, Split, overlap, write_splits
 from sixfold.errors import ConfigError
+from sixfold.ticks import Tick, silent
 
 __all__ = ["CorpusFiles", "KnownCorpus", "Split", "fetch", "known_corpora"]
 
@@ -72,7 +73,7 @@ def fetch(
     languages: tuple[str, str] | None = None,
     num_pairs: int | None = None,
     seed: int = 1,
-    tick: Tick = no_tick,
+    tick: Tick = silent,
     overwrite: bool = False,
 ) -> CorpusFiles:
     """Write a known corpus to a folder as `train`, `val` and `test`, two line-aligned files each.

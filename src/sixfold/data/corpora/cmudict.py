@@ -11,15 +11,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, Pair, Pairs, Tick, choose, no_tick, split_of
+from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, Pair, Pairs, choose, split_of
 from sixfold.errors import DataError, MissingExtraError
+from sixfold.ticks import Tick, silent
 
 WORD = re.compile(r"[a-z']*[a-z][a-z']*")
 HELD_OUT_WORDS = 0.01  # the share of words that go to val, and again to test
 FIRST_ONLY = "A word with several pronunciations stands once, with its first."
 
 
-def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick) -> Pairs:
+def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
     """Return the words by split; a word is held out by its own spelling."""
     found: dict[str, list[Pair]] = {name: [] for name in SPLITS}
     for done, (word, sounds) in enumerate(pronunciations(dictionary_file()), start=1):

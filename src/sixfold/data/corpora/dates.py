@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from sixfold.data.corpora.files import Pair, Pairs, Tick, fill, no_tick, sizes
+from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
 from sixfold.errors import MissingExtraError
+from sixfold.ticks import Tick, silent
 
 NUM_PAIRS = 60_000
 FIRST_YEAR, LAST_YEAR = 1950, 2049
@@ -29,7 +30,7 @@ FIELD = re.compile(r"y+|M+|d+|'[^']*'")
 ONE_READING = "Dates in digits that languages read differently are left out, so that a source has one target."
 
 
-def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick) -> Pairs:
+def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
     """Return dates by split; a written date is held out by its own text."""
     return Pairs(fill(dates(seed), sizes(num_pairs or NUM_PAIRS), tick), (ONE_READING,))
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sixfold.errors import ConfigError, DataError
+from sixfold.files import sync
+from sixfold.ticks import Tick
 
 Pair = tuple[str, str]
-Tick = Callable[[int], None]
 
 SPLITS = ("train", "val", "test")
 HELD_OUT = 0.02  # the share of a generated corpus that may go to val, and again to test
@@ -49,10 +50,6 @@ class Pairs:
 
     splits: Mapping[str, list[Pair]]
     notes: tuple[str, ...] = field(default=())
-
-
-def no_tick(done: int) -> None:
-    """Report progress to nobody."""
 
 
 def share(text: str) -> float:
@@ -141,7 +138,8 @@ def write_all(texts: Mapping[Path, str]) -> None:
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(temporary[path], text)
+            temporary[path].write_text(text, encoding="utf-8", newline="\n")
+            sync(temporary[path])
         for path, part in temporary.items():
             part.replace(path)
     except OSError as error:
@@ -153,11 +151,3 @@ def write_all(texts: Mapping[Path, str]) -> None:
         for part in temporary.values():
             with suppress(OSError):
                 part.unlink()
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Write UTF-8 text with bare newlines and wait until it is on the disk."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

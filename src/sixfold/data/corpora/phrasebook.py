@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 
 from sixfold.data.corpora import phrasebook_words as lexicon
-from sixfold.data.corpora.files import Pair, Pairs, Tick, fill, no_tick, sizes
+from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
 from sixfold.data.corpora.phrasebook_clauses import IT, NEVER_MEANT, NO, Clauses, Plan, be, be_verb, can_stand_in
 from sixfold.data.corpora.phrasebook_grammar import (
     ACCUSATIVE,
@@ -50,6 +50,7 @@ from sixfold.data.corpora.phrasebook_phrases import (
     weighted,
 )
 from sixfold.data.corpora.phrasebook_words import Verb, Words
+from sixfold.ticks import Tick, silent
 
 NUM_PAIRS = 60_000
 MIN_WORDS, MAX_WORDS = 3, 14
@@ -62,7 +63,7 @@ OWNED = ("vehicle", "device", "container", "home", "print", "clothes", "animal",
 AIMS = ("buy", "visit", "pick ~up", "eat", "drink", "read", "look for", "ask", "look at", "draw", "repair")
 
 
-def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = no_tick) -> Pairs:
+def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
     """Return train, val and test pairs; a sentence is held out by its own text, whatever the sizes."""
     return Pairs(
         fill(sentences(seed), sizes(num_pairs or NUM_PAIRS), tick),
