@@ -17,6 +17,20 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+BLANK = "0" * 64  # stands in a sealed text where its digest will be
+
+
+def seal(text: str) -> bytes:
+    """Return a text that holds BLANK with the digest of itself in its place."""
+    return text.replace(BLANK, hashlib.sha256(text.encode()).hexdigest(), 1).encode()
+
+
+def is_sealed(content: bytes, digest: str) -> bool:
+    """Return whether a content is what was sealed with this digest, to the last bit."""
+    blank = content.replace(digest.encode(), BLANK.encode(), 1) if len(digest) == len(BLANK) else b""
+    return hashlib.sha256(blank).hexdigest() == digest
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file so that a crash at any moment leaves the old or the new content, never a part."""
     with replacing(path) as temporary:
@@ -55,6 +69,14 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it, and wait until they have reached the disk."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        sync(folder.parent)
 
 
 def current_umask() -> int:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
 
+import sixfold
 from sixfold.files import sha256
+from sixfold.train.progress import Silence
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
@@ -27,6 +32,17 @@ SETTINGS = (
 )  # fmt: skip
 
 Start = Callable[..., subprocess.Popen[str]]
+
+
+class Listener(Silence):
+    """Remembers what a run says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, message: str) -> None:
+        """Remember a line."""
+        self.lines.append(message)
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,38 @@ class Run:
             if step > up_to:
                 shutil.rmtree(copy.checkpoints / f"step-{step:08d}")
         return copy
+
+    def wait_for(self, is_so: Callable[[], bool], is_alive: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait until something is so or the process has ended."""
+        end = time.monotonic() + seconds
+        while not is_so() and is_alive() and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def damage(self, name: str) -> None:
+        """Flip a bit in the middle of a file of the folder."""
+        data = bytearray((self.folder / name).read_bytes())
+        data[len(data) // 2] ^= 4
+        (self.folder / name).write_bytes(data)
+
+    def resume(self, *settings: str) -> list[str]:
+        """Go on with the run in this process and return what it said."""
+        listener = Listener()
+        sixfold.train(None, model=self.folder, resume=True, settings=settings, progress=listener)
+        return listener.lines
+
+    def assert_same_as(self, other: Run) -> None:
+        """Compare two finished runs bit by bit."""
+        assert self.losses() == other.losses()
+        assert self.log() == other.log()
+        assert self.digests() == other.digests()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> ForkServerContext:
+    """Return a context whose processes begin with everything imported, so that to kill many costs little."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sixfold.train.run", "torch._dynamo", "sacrebleu"])
+    return context
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -117,9 +165,8 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
             process.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def unbroken(
-    one_core: None,  # noqa: ARG001
     tmp_path_factory: pytest.TempPathFactory,
     corpus: tuple[Path, Path],
     environment: dict[str, str],
@@ -136,8 +183,13 @@ def unbroken(
         str(folder),
         *as_options(SETTINGS),
     ]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    subprocess.run(command, env=environment, check=True, capture_output=True, preexec_fn=use_one_core)
     return Run(folder)
+
+
+def use_one_core() -> None:
+    """Leave a child one core, so that it adds up in the order in which all the others do."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def as_options(settings: tuple[str, ...]) -> list[str]:

@@ -2,87 +2,41 @@
 
 from __future__ import annotations
 
-import fcntl
 import random
-import resource
+import runpy
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 import sixfold
+from sixfold.data.batches import Batches
 from sixfold.errors import ConfigError, DataError, RequestError, TrainingError
-from sixfold.train.checkpoint import OPTIMIZER, STATE, WEIGHTS, Checkpoint, CheckpointStore
+from sixfold.train import loop
+from sixfold.train.checkpoint import OPTIMIZER, Checkpoint, CheckpointStore
 from sixfold.train.progress import Silence
 from sixfold.train.ranks import Ranks
-from sixfold.train.run import make_trainer, read_setup
+from sixfold.train.run import make_model, make_trainer, read_setup, train
+
+if TYPE_CHECKING:
+    from conftest import Run
 
 pytestmark = pytest.mark.timeout(300)
 
 NUM_KILLS = 5
 LAST_STEP = 60
-START_SECONDS, STOP_SECONDS = 120, 60  # on a machine that has other things to do
-
-
-class Run(Protocol):
-    """A model folder with its training (see conftest.py)."""
-
-    folder: Path
-    checkpoints: Path
-
-    def saved_steps(self) -> list[int]: ...
-    def log(self) -> list[dict[str, object]]: ...
-    def losses(self) -> list[float]: ...
-    def digests(self) -> dict[str, str]: ...
-    def copied(self, folder: Path, up_to: int) -> Run: ...
-
+INTERVAL = 10
+START_SECONDS = 120  # on a machine that has other things to do
+DIE_AT = str(Path(__file__).with_name("die_at.py"))
 
 Start = Callable[..., "subprocess.Popen[str]"]
-
-
-class Listener(Silence):
-    """Remembers what a run says."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, message: str) -> None:
-        """Remember a line."""
-        self.lines.append(message)
-
-
-def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str], seconds: float = START_SECONDS) -> None:
-    """Wait until something is so or the process has ended."""
-    end = time.monotonic() + seconds
-    while not is_so() and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.002)
-
-
-def resume(run: Run) -> list[str]:
-    """Resume a run in this process and return what it said."""
-    listener = Listener()
-    sixfold.train(None, model=run.folder, resume=True, progress=listener)
-    return listener.lines
-
-
-def assert_equal_runs(one: Run, other: Run) -> None:
-    """Compare two finished runs bit by bit."""
-    assert one.losses() == other.losses()
-    assert one.log() == other.log()
-    assert one.digests() == other.digests()
-
-
-def damage(path: Path) -> None:
-    """Flip a bit in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 4
-    path.write_bytes(data)
 
 
 # kill -9
@@ -98,36 +52,84 @@ def test_the_unbroken_run_is_worth_comparing_with(unbroken: Run) -> None:
 def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
     tmp_path: Path,
     corpus: tuple[Path, Path],
-    options: list[str],
+    settings: tuple[str, ...],
     start: Start,
+    nursery: ForkServerContext,
     unbroken: Run,
-    make_run: type,
+    make_run: type[Run],
     seed: int,
 ) -> None:
-    draw = random.Random(seed)
-    run = make_run(tmp_path / "model")
-    arguments = [*corpus, "-o", run.folder, *options]
+    draw, run = random.Random(seed), make_run(tmp_path / "model")
+    arguments, options = (*corpus, run.folder), {"settings": settings}
     seen, killed = 0, 0
-    for kill in range(NUM_KILLS):
-        process = start(*arguments)
-        if kill % 2:  # in the middle of a save
-            wait_until(lambda: bool(list(run.checkpoints.glob(".saving-*"))), process)
-        else:
-            wait_until(lambda last=seen: bool(run.saved_steps() and run.saved_steps()[-1] > last), process)  # type: ignore[misc]
-            time.sleep(0.1 * draw.random())
+    for _ in range(NUM_KILLS):
+        process = nursery.Process(target=train, args=arguments, kwargs=options)
+        process.start()
+        run.wait_for(lambda last=seen: bool(run.saved_steps()[-1:] > [last]), process.is_alive)  # type: ignore[misc]
+        time.sleep(0.1 * draw.random())
         process.kill()
-        process.communicate()
-        killed += process.returncode == -signal.SIGKILL
+        process.join()
+        killed += process.exitcode == -signal.SIGKILL
         assert run.saved_steps(), "there was a checkpoint, and there is one still"
         assert run.saved_steps()[-1] >= seen, "at most what came after the last checkpoint is lost"
         seen = run.saved_steps()[-1]
-        arguments = ["--resume", "-o", run.folder]
+        arguments, options = (None, None, run.folder), {"resume": True}
     assert killed >= 3, "otherwise it was done too soon to learn anything from it"
-    process = start(*arguments)
-    _, messages = process.communicate(timeout=START_SECONDS)
-    assert process.returncode == 0
+    last = start("--resume", "-o", run.folder)
+    _, messages = last.communicate(timeout=START_SECONDS)
+    assert last.returncode == 0
     assert "already at step" in messages
-    assert_equal_runs(run, unbroken)
+    run.assert_same_as(unbroken)
+
+
+def test_a_run_that_dies_at_any_touch_of_the_disk_loses_at_most_one_interval_and_no_bit(
+    tmp_path: Path, nursery: ForkServerContext, unbroken: Run, seed: int
+) -> None:
+    """benchmarks/faults.py dies at every one of them."""
+
+    def go_on(run: Run, moment: int) -> int | None:
+        variables = {"folder": str(run.folder), "moment": moment, "count": str(tmp_path / "count")}
+        process = nursery.Process(target=runpy.run_path, args=(DIE_AT, variables))
+        process.start()
+        process.join(START_SECONDS)
+        return process.exitcode
+
+    assert go_on(unbroken.copied(tmp_path / "whole", up_to=50), moment=0) == 0
+    num_moments = int((tmp_path / "count").read_text())
+    assert num_moments > 40
+    for moment in random.Random(seed).sample(range(1, num_moments), 4):
+        run = unbroken.copied(tmp_path / str(moment), up_to=50)
+        assert go_on(run, moment) == -signal.SIGKILL
+        done = max(int(str(record["step"])) for record in run.log())
+        assert run.saved_steps()[-1] >= done - INTERVAL
+        run.resume()
+        run.assert_same_as(unbroken)
+        shutil.rmtree(run.folder)
+
+
+@pytest.mark.parametrize("moment", ["validation", "edge of an epoch", "first step of an epoch"])
+def test_a_run_that_dies_there_goes_on_with_the_same_bits(tmp_path: Path, unbroken: Run, moment: str) -> None:
+    class Killed(BaseException):
+        """Nothing catches it, and nothing that is done after it counts."""
+
+    run = unbroken.copied(tmp_path / "model", up_to=20)
+    steps = [record for record in unbroken.log() if record["kind"] == "step"]
+    edge = next(int(str(r["step"])) for r in steps if int(str(r["step"])) > 21 and r["epoch"] == 2) - 1
+
+    name = "measure_and_publish" if moment == "validation" else "report"
+    method = getattr(loop.Trainer, name)
+
+    def die(self: loop.Trainer, *arguments: object) -> None:
+        if moment == "validation" or self.state.step == edge + (moment != "edge of an epoch"):
+            raise Killed
+        method(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop.Trainer, name, die)
+        with pytest.raises(Killed):
+            run.resume()
+    run.resume()
+    run.assert_same_as(unbroken)
 
 
 def test_a_run_killed_before_its_first_checkpoint_can_be_begun_again(
@@ -137,68 +139,59 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_begun_again(
     for name in ("sixfold.json", "weights.safetensors"):
         (run.folder / name).unlink()
     with pytest.raises(TrainingError, match="There is no whole checkpoint") as raised:
-        resume(run)
+        run.resume()
     assert raised.value.hint == "Start the training again without --resume."
     sixfold.train(*corpus, run.folder, settings=settings)
-    assert_equal_runs(run, unbroken)
+    run.assert_same_as(unbroken)
 
 
 def test_a_run_stopped_before_its_first_step_can_be_resumed(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=0)
-    make_trainer(run.folder, read_setup(run.folder), "cpu", Ranks(), Silence(), time.monotonic()).save()
-    assert resume(run)[0] == "already at step 0 of 60"
-    assert_equal_runs(run, unbroken)
-
-
-# SIGTERM, SIGINT
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_says_how_to_go_on_and_going_on_gives_the_same_bits(
-    tmp_path: Path,
-    corpus: tuple[Path, Path],
-    options: list[str],
-    start: Start,
-    unbroken: Run,
-    make_run: type,
-    number: int,
-) -> None:
-    run = make_run(tmp_path / "model")
-    process = start(*corpus, "-o", run.folder, *options)
-    wait_until(lambda: bool(run.saved_steps()), process)
-    process.send_signal(number)
-    began = time.monotonic()
-    _, messages = process.communicate(timeout=STOP_SECONDS)
-    assert time.monotonic() - began < STOP_SECONDS
-    assert process.returncode == 130
-    assert "everything is saved" in messages
-    assert messages.splitlines()[-1] == f"go on with: sixfold train --resume -o {run.folder}"
-    assert "Traceback" not in messages
-    assert 10 <= run.saved_steps()[-1] < LAST_STEP
-    resume(run)
-    assert_equal_runs(run, unbroken)
+    setup = read_setup(run.folder)
+    model = make_model(setup, "cpu", is_resumed=False, init=None)
+    make_trainer(run.folder, setup, model, Ranks(), Silence(), time.monotonic()).save()
+    assert run.resume()[0] == "already at step 0 of 60"
+    run.assert_same_as(unbroken)
 
 
 # Resuming
 
 
-def test_a_second_resume_in_one_epoch_repeats_and_loses_nothing(tmp_path: Path, unbroken: Run) -> None:
+def test_three_resumes_in_one_epoch_and_one_at_its_edge_read_each_pair_as_the_unbroken_run_did(
+    tmp_path: Path, unbroken: Run
+) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=20)
     edge = next(int(str(r["step"])) for r in unbroken.log() if r["kind"] == "step" and r["epoch"] == 2) - 1
     assert 24 < edge < LAST_STEP
     for steps in (23, 24, 24, edge, edge + 1, LAST_STEP):
-        sixfold.train(None, model=run.folder, resume=True, settings=[f"train.steps={steps}"])
-    # the schedule looks at the number of steps, so that only what was read can be the same
-    read = [(record["epoch"], record["target_tokens"]) for record in run.log() if record["kind"] == "step"]
-    assert read == [(r["epoch"], r["target_tokens"]) for r in unbroken.log() if r["kind"] == "step"]
+        run.resume(f"train.steps={steps}")
+    # The schedule looks at the number of steps, so that only what was read can be the same: "pairs" is a digest
+    # of the numbers of a step's pairs in their order.
+    read = [(r["epoch"], r["pairs"], r["target_tokens"]) for r in run.log() if r["kind"] == "step"]
+    expected = [(r["epoch"], r["pairs"], r["target_tokens"]) for r in unbroken.log() if r["kind"] == "step"]
+    assert read == expected
+
+
+def test_resuming_seeks_and_reads_nothing_twice(
+    tmp_path: Path, unbroken: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = unbroken.copied(tmp_path / "model", up_to=50)
+    read, begun = [], []
+    gather, from_position = loop.gather, Batches.from_position
+    monkeypatch.setattr(loop, "gather", lambda *arguments: read.append(1) or gather(*arguments))
+    monkeypatch.setattr(Batches, "from_position", lambda self, at: begun.append(at) or from_position(self, at))
+    run.resume()
+    assert len(read) == LAST_STEP - 50
+    assert len(begun) == 1
+    assert begun[0] != type(begun[0])()
 
 
 def test_resuming_a_finished_run_says_so_and_changes_nothing(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=LAST_STEP)
-    lines = resume(run)
+    lines = run.resume()
     assert lines[0] == "already at step 60 of 60"
     assert "--set train.steps=120" in lines[1]
-    assert_equal_runs(run, unbroken)
+    run.assert_same_as(unbroken)
 
 
 def test_a_finished_run_can_be_trained_further(tmp_path: Path, unbroken: Run) -> None:
@@ -214,7 +207,7 @@ def test_a_moving_average_can_begin_when_a_run_goes_on(tmp_path: Path, unbroken:
     last = store.load(50)
     without = {name: tensor for name, tensor in last.optimizer.items() if not name.startswith("ema.")}
     store.save(50, Checkpoint(last.weights, without, last.state))
-    resume(run)
+    run.resume()
     assert any(name.startswith("ema.") for name in load_file(run.checkpoints / "step-00000060" / OPTIMIZER))
 
 
@@ -227,7 +220,7 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
 def test_a_resumed_run_keeps_its_model(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=50)
     with pytest.raises(ConfigError, match="keeps its model part"):
-        sixfold.train(None, model=run.folder, resume=True, settings=["model.dropout=0"])
+        run.resume("model.dropout=0")
 
 
 def test_the_files_of_a_resumed_run_may_be_named_again_but_not_others(
@@ -256,23 +249,63 @@ def test_a_changed_input_file_is_noticed(
         sixfold.train(None, model=tmp_path / "model", resume=True)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "tokenizer.model",
+        "inputs.json",
+        "data/train/shard-00000.tokens",
+        "data/valid/shard-00000.index",
+    ],
+)
+def test_a_damaged_file_that_the_run_was_set_up_with_is_named(tmp_path: Path, unbroken: Run, name: str) -> None:
+    run = unbroken.copied(tmp_path / "model", up_to=50)
+    run.damage(f"training/{name}")
+    with pytest.raises(TrainingError, match="is damaged") as raised:
+        run.resume()
+    assert str(run.folder / "training" / name) in raised.value.message
+
+
 # Two runs in one folder
 
 
-def test_a_second_run_in_the_same_folder_is_refused_and_the_first_is_not_disturbed(
-    tmp_path: Path, corpus: tuple[Path, Path], unbroken: Run
+def test_a_second_run_in_the_same_folder_is_refused_until_the_first_is_killed(
+    tmp_path: Path, corpus: tuple[Path, Path], nursery: ForkServerContext, unbroken: Run
 ) -> None:
-    run = unbroken.copied(tmp_path / "model", up_to=30)
-    with (run.folder / "training" / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    run = unbroken.copied(tmp_path / "model", up_to=20)
+    options = {"resume": True, "settings": ["train.steps=1000000"]}
+    first = nursery.Process(target=train, args=(None, None, run.folder), kwargs=options)
+    first.start()
+    run.wait_for(lambda: run.saved_steps()[-1] > 20, first.is_alive)
+    with pytest.raises(RequestError, match="Another training is running"):
+        run.resume()
+    with pytest.raises(RequestError, match="already holds a training run"):
+        sixfold.train(*corpus, run.folder)
+    assert first.is_alive()
+    first.kill()
+    first.join()
+    run.resume(f"train.steps={run.saved_steps()[-1] + 1}")  # a dead process holds no lock
+
+
+def test_a_second_run_begun_before_the_first_checkpoint_destroys_nothing(
+    tmp_path: Path, corpus: tuple[Path, Path], nursery: ForkServerContext, settings: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "model"
+    options = {"settings": [*settings, "train.steps=1000000", "train.checkpoint_every=1000000"]}
+    first = nursery.Process(target=train, args=(*corpus, folder), kwargs=options)
+    first.start()
+    end = time.monotonic() + START_SECONDS
+    while not (folder / "training" / "log.jsonl").exists() and time.monotonic() < end:
+        time.sleep(0.002)
+    try:
         with pytest.raises(RequestError, match="Another training is running"):
-            sixfold.train(None, model=run.folder, resume=True)
-        for path in (run.folder / "sixfold.json", *(run.checkpoints / f"step-{step:08d}" for step in (20, 30))):
-            path.rename(tmp_path / f"away-{path.name}")  # as before the first checkpoint of a run
-        with pytest.raises(RequestError, match="Another training is running"):
-            sixfold.train(*corpus, run.folder)
-        assert (run.folder / "training" / "run.json").is_file()
-        assert (run.folder / "training" / "data" / "train" / "shard-00000.tokens").is_file()
+            sixfold.train(*corpus, folder)
+        assert (folder / "training" / "run.json").is_file()
+        assert (folder / "training" / "data" / "train" / "shard-00000.tokens").is_file()
+    finally:
+        first.kill()
+        first.join()
 
 
 def test_a_folder_that_holds_a_run_or_a_model_is_not_written_over(
@@ -287,75 +320,3 @@ def test_a_folder_that_holds_a_run_or_a_model_is_not_written_over(
         sixfold.train(*corpus, run.folder)
     with pytest.raises(RequestError, match="is a file"):
         sixfold.train(*corpus, run.folder / "sixfold.json")
-
-
-# Damaged checkpoints
-
-
-@pytest.mark.parametrize("name", [WEIGHTS, OPTIMIZER, STATE])
-def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_bits(
-    tmp_path: Path, unbroken: Run, name: str
-) -> None:
-    run = unbroken.copied(tmp_path / "model", up_to=40)
-    damage(run.checkpoints / "step-00000040" / name)
-    warning, standing, *_ = resume(run)
-    assert warning.startswith("warning: ")
-    assert str(run.checkpoints / "step-00000040") in warning
-    assert standing == "already at step 30 of 60"
-    assert_equal_runs(run, unbroken)
-
-
-def test_an_older_damaged_checkpoint_is_not_averaged_into_the_model(tmp_path: Path, unbroken: Run) -> None:
-    run = unbroken.copied(tmp_path / "model", up_to=50)
-    damage(run.checkpoints / "step-00000030" / WEIGHTS)
-    resume(run)
-    assert run.losses() == unbroken.losses()
-    assert run.digests()["weights"] == unbroken.digests()["weights"]
-
-
-# A full disk
-
-
-def limited(num_bytes: int) -> Callable[[], None]:
-    """Return a function that bounds the files a child may write, which fails as a full disk does."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
-
-
-@pytest.mark.parametrize("full", ["checkpoint", "model"])
-def test_a_full_disk_is_a_plain_error_and_leaves_everything_whole(
-    tmp_path: Path, start: Start, unbroken: Run, full: str
-) -> None:
-    run = unbroken.copied(tmp_path / "model", up_to=30)
-    size = (run.folder / "weights.safetensors").stat().st_size
-    limit = size + 1000 if full == "checkpoint" else size - 1000
-    process = start("--resume", "-o", run.folder, preexec_fn=limited(limit))
-    _, messages = process.communicate(timeout=START_SECONDS)
-    assert process.returncode == 1
-    assert "error: Cannot" in messages
-    assert "hint: The disk is full or a limit was reached" in messages
-    assert "Traceback" not in messages
-    assert run.saved_steps() == [20, 30]
-    assert not list(run.folder.rglob(".*"))
-    assert len(sixfold.load(run.folder).translate(["one two"])) == 1
-    resume(run)
-    assert_equal_runs(run, unbroken)
-
-
-# Numbers that are none
-
-
-def test_a_non_finite_loss_stops_with_the_step_and_the_lines_and_nothing_is_saved(
-    tmp_path: Path, unbroken: Run
-) -> None:
-    run = unbroken.copied(tmp_path / "model", up_to=30)
-    store = CheckpointStore(run.checkpoints)
-    last = store.load(30)
-    next(iter(last.weights.values()))[0, 0] = torch.nan
-    store.save(30, last)
-    model = run.digests()["model"]
-    with pytest.raises(TrainingError, match=r"Step 31 gave a loss of nan .* from lines \d+") as raised:
-        resume(run)
-    assert "--set train.learning_rate=1.0e-03" in raised.value.hint
-    assert run.saved_steps() == [20, 30]
-    assert run.digests()["model"] == model
-    assert all(record["step"] != 31 for record in run.log())

@@ -36,23 +36,27 @@ def train(
     Example: sixfold train train.en train.de -o model --minutes 30
     """
     from sixfold.train.progress import make_progress
-    from sixfold.train.run import say_outcome
+    from sixfold.train.run import say_outcome, say_stopped
     from sixfold.train.run import train as run_training
 
-    outcome = run_training(
-        source,
-        target,
-        output,
-        valid=valid,
-        recipe=recipe,
-        settings=settings or [],
-        minutes=minutes,
-        seed=seed,
-        resume=resume,
-        init=init,
-        device=device,
-        progress=make_progress(),
-    )
+    try:
+        outcome = run_training(
+            source,
+            target,
+            output,
+            valid=valid,
+            recipe=recipe,
+            settings=settings or [],
+            minutes=minutes,
+            seed=seed,
+            resume=resume,
+            init=init,
+            device=device,
+            progress=make_progress(),
+        )
+    except KeyboardInterrupt:
+        typer.echo(say_stopped(output), err=True)
+        raise typer.Exit(code=130) from None
     typer.echo(say_outcome(outcome), err=True)
     if not outcome.finished:
         raise typer.Exit(code=130)

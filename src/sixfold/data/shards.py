@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sixfold.errors import DataError
+from sixfold.files import make_folder, sync
 
 PAIRS_A_SHARD = 1_000_000
 RECORD = np.dtype([("offset", "<i8"), ("source", "<i4"), ("target", "<i4"), ("line", "<i8")])
@@ -40,7 +41,7 @@ class ShardWriter:
     """Writes one split, shard by shard; memory does not grow with the corpus."""
 
     def __init__(self, folder: Path, vocabulary: int, pairs_a_shard: int = PAIRS_A_SHARD) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for old in folder.glob("shard-*"):
             old.unlink()
         self.folder = folder
@@ -49,6 +50,7 @@ class ShardWriter:
         self.num_pairs = 0
         self.offset = 0
         self.files = ExitStack()
+        self.open_paths: tuple[Path, ...] = ()
 
     def write(self, pairs: Iterable[EncodedPair]) -> None:
         """Append pairs."""
@@ -65,13 +67,16 @@ class ShardWriter:
         """Begin the next two files."""
         self.close()
         stem = self.folder / f"shard-{self.num_pairs // self.pairs_a_shard:05d}"
-        self.tokens = self.files.enter_context(stem.with_suffix(".tokens").open("wb"))
-        self.index = self.files.enter_context(stem.with_suffix(".index").open("wb"))
+        self.open_paths = stem.with_suffix(".tokens"), stem.with_suffix(".index")
+        self.tokens, self.index = (self.files.enter_context(path.open("wb")) for path in self.open_paths)
         self.offset = 0
 
     def close(self) -> None:
-        """Finish the open shard."""
+        """Finish the open shard, and wait until it has reached the disk."""
         self.files.close()
+        for path in (*self.open_paths, self.folder):
+            sync(path)
+        self.open_paths = ()
 
 
 class Corpus:

@@ -1,6 +1,6 @@
 """The model folder: weights, tokenizer, configuration and model card, and nothing that could be executed.
 
-sixfold.json          what the model is, and the SHA-256 of the files beside it
+sixfold.json          what the model is, the SHA-256 of the files beside it and of itself
 weights.safetensors   the tensors, tied ones once
 tokenizer.model       SentencePiece
 README.md             the model card
@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sixfold.errors import ConfigError, ModelFolderError
-from sixfold.files import replacing, sha256, write_atomically, writing
+from sixfold.files import BLANK, is_sealed, replacing, seal, sha256, write_atomically, writing
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text import Tokenizer
 
@@ -57,7 +57,7 @@ class ModelInfo(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: int = FORMAT
+    format: int = Field(FORMAT, ge=1)
     kind: Literal["transformer"] = "transformer"
     sixfold: str = ""  # the version that wrote it
     model: TransformerConfig
@@ -111,9 +111,11 @@ def write_tensors(path: Path, weights: dict[str, Tensor]) -> None:
 
 def write_info(folder: Path, info: ModelInfo, weights: FileDigest) -> None:
     """Write sixfold.json."""
-    files = {WEIGHTS: weights, TOKENIZER: FileDigest(sha256=sha256(folder / TOKENIZER))}
-    content = info.model_copy(update={"files": files}).model_dump(mode="json")
-    write_atomically(folder / CONFIG, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    own = FileDigest(sha256=BLANK)
+    files = {CONFIG: own, WEIGHTS: weights, TOKENIZER: FileDigest(sha256=sha256(folder / TOKENIZER))}
+    # The digests stand before all that others wrote, so that no text of theirs is taken for the blank.
+    content = {"files": {}, **info.model_copy(update={"files": files}).model_dump(mode="json")}
+    write_atomically(folder / CONFIG, seal(json.dumps(content, indent=2, ensure_ascii=False) + "\n"))
 
 
 def load_info(folder: Path) -> ModelInfo:
@@ -127,15 +129,30 @@ def load_info(folder: Path) -> ModelInfo:
         raise ModelFolderError(f"{folder} is not a model folder: it has no {CONFIG}.", folder_hint(folder))
     refuse_larger(path, LARGEST_CONFIG)
     try:
-        content = json.loads(path.read_bytes())
+        raw = path.read_bytes()
+        content = json.loads(raw)
         if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
             raise ModelFolderError(
                 f"{path} has format {content['format']}; this version reads formats up to {FORMAT}.",
                 f"Install sixfold {content.get('sixfold', 'of a later version')} or newer.",
             )
-        return ModelInfo.model_validate(content)
+        info = ModelInfo.model_validate(content)
     except (ValueError, RecursionError, ConfigError, OSError) as error:
         raise ModelFolderError(f"{path} cannot be read: {first_problem(error)}") from error
+    refuse_changed(path, raw, info)
+    return info
+
+
+def refuse_changed(path: Path, raw: bytes, info: ModelInfo) -> None:
+    """Refuse a configuration that is not as it was written; the first ones ever hold no digest of themselves."""
+    if odd := sorted(info.files.keys() - {CONFIG, WEIGHTS, TOKENIZER}):
+        raise ModelFolderError(f"{path} lists the file {odd[0]}, which no model folder has.")
+    own = info.files.get(CONFIG)
+    if own is not None and not is_sealed(raw, own.sha256):
+        raise ModelFolderError(
+            f"{path} is not as it was written: its SHA-256 differs.",
+            f'Copy the model folder again. Who changes it on purpose deletes "{CONFIG}" from its files.',
+        )
 
 
 def folder_hint(folder: Path) -> str:

@@ -8,7 +8,6 @@ checkpoints/step-00001000/weights.safetensors    the model
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sixfold.errors import TrainingError, WorkError
-from sixfold.files import disk_hint, sha256, sync
+from sixfold.files import BLANK, current_umask, disk_hint, is_sealed, make_folder, seal, sha256, sync
 from sixfold.models.folder import Json
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
@@ -43,7 +42,7 @@ class CheckpointStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
 
     def path(self, step: int) -> Path:
         """Return the folder of a step's checkpoint."""
@@ -51,20 +50,24 @@ class CheckpointStore:
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint, oldest first."""
-        return sorted(int(path.name.removeprefix("step-")) for path in self.folder.glob("step-*") if path.is_dir())
+        numbers = (path.name.removeprefix("step-") for path in self.folder.glob("step-*") if path.is_dir())
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         """Write a checkpoint beside the others and rename it into place when all of it is on disk."""
+        refuse_not_finite(step, {**checkpoint.weights, **checkpoint.optimizer})
         self.remove_unfinished()
         temporary = self.folder / f".saving-{step:08d}"
         try:
             temporary.mkdir()
             save_file(checkpoint.weights, temporary / WEIGHTS)
             save_file(checkpoint.optimizer, temporary / OPTIMIZER)
-            content = {**checkpoint.state, "sha256": digests(temporary, checkpoint.state)}
-            (temporary / STATE).write_text(json.dumps(content))
-            for name in (WEIGHTS, OPTIMIZER, STATE, "."):
+            content = {**checkpoint.state, "sha256": {**digests(temporary), STATE: BLANK}}
+            (temporary / STATE).write_bytes(seal(json.dumps(content)))
+            for name in (WEIGHTS, OPTIMIZER, STATE):
+                (temporary / name).chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever it is
                 sync(temporary / name)
+            sync(temporary)
             self.put_in_place(temporary, step)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -95,15 +98,27 @@ class CheckpointStore:
     def load(self, step: int) -> Checkpoint:
         """Read a checkpoint and verify it; raises ValueError, with the file's name, if it is damaged."""
         folder = self.path(step)
+        state, expected = self.load_state(step)
         try:
-            state = json.loads((folder / STATE).read_bytes())
-            expected = state.pop("sha256")
-            for name, digest in digests(folder, state).items():
-                if digest != expected[name]:
+            for name, digest in digests(folder).items():
+                if digest != expected.get(name):
                     raise ValueError(f"{name} is not what was saved")
             return Checkpoint(load_file(folder / WEIGHTS), load_file(folder / OPTIMIZER), state)
-        except (OSError, LookupError, AttributeError, TypeError, ValueError, SafetensorError) as error:
+        except (OSError, ValueError, SafetensorError) as error:  # the system's own words name the file
             raise ValueError(f"{folder} is damaged: {error}") from error
+
+    def load_state(self, step: int) -> tuple[dict[str, Json], dict[str, str]]:
+        """Read the state of a checkpoint and the digests that stand in it."""
+        path = self.path(step) / STATE
+        try:
+            raw = path.read_bytes()
+            state = json.loads(raw)
+            expected = state.pop("sha256")
+            if is_sealed(raw, expected[STATE]):
+                return state, expected
+        except (OSError, LookupError, AttributeError, TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"{path.parent} is damaged: {STATE} cannot be read ({error})") from error
+        raise ValueError(f"{path.parent} is damaged: {STATE} is not what was saved")
 
     def newest(self) -> tuple[Checkpoint, list[str]]:
         """Return the newest checkpoint that is whole, and what is wrong with any newer ones."""
@@ -131,17 +146,30 @@ class CheckpointStore:
         """Read only the weights of a checkpoint."""
         return load_file(self.path(step) / WEIGHTS)
 
-    def rotate(self, keep_last: int, keep: set[int]) -> None:
-        """Delete all but the last few checkpoints and those named."""
-        for step in self.steps()[:-keep_last]:
-            if step not in keep:
-                shutil.rmtree(self.path(step), ignore_errors=True)
+    def rotate(self, step: int, keep_last: int, keep: set[int]) -> None:
+        """Delete all but the last few checkpoints up to a step and those named.
+
+        Later ones are damaged: the run came back to before them. They must not be counted as the last.
+        """
+        saved = [each for each in self.steps() if each <= step]
+        for old in saved[:-keep_last]:
+            if old not in keep:
+                shutil.rmtree(self.path(old), ignore_errors=True)
 
 
-def digests(folder: Path, state: dict[str, Json]) -> dict[str, Json]:
-    """Return the digests of a checkpoint's tensors and of its state, which stands in one file with them."""
-    tensors: dict[str, Json] = {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
-    return {**tensors, STATE: hashlib.sha256(json.dumps(state).encode()).hexdigest()}
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digests of a checkpoint's tensors."""
+    return {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+
+
+def refuse_not_finite(step: int, tensors: Tensors) -> None:
+    """Raise rather than save numbers that nobody could go on from."""
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise TrainingError(
+                f"After step {step}, {name} holds numbers that are not finite, so it was not saved.",
+                "The checkpoint before is whole: go on from it with --resume and a lower train.learning_rate.",
+            )
 
 
 def average(weights: Sequence[Tensors]) -> Tensors:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
-from sixfold.files import write_atomically
+from sixfold.files import write_atomically, writing
 
 
 class Journal:
@@ -17,11 +18,14 @@ class Journal:
 
     def write(self, record: dict[str, object]) -> None:
         """Append a record."""
-        self.file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        with writing(self.path):
+            self.file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def flush(self) -> None:
-        """Hand everything written so far to the system."""
-        self.file.flush()
+        """Wait until everything written so far has reached the disk."""
+        with writing(self.path):
+            self.file.flush()
+            os.fsync(self.file.fileno())
 
     def cut_after(self, step: int) -> None:
         """Forget the records of later steps: they will be written again."""

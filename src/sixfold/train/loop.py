@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from sixfold.train.progress import Progress, StepReport, ValidationReport
 from sixfold.train.ranks import Ranks
 from sixfold.train.recipe import Recipe
 from sixfold.train.schedule import inverse_square_root, linear_decay, paper_peak
-from sixfold.train.signals import StopRequest
+from sixfold.train.signals import Stopped, StopRequest
 from sixfold.train.validate import Validator
 
 CHECKPOINTS_A_BUDGET = 10  # with a time budget, this many validations are spread over it
@@ -49,6 +50,7 @@ class RunState:
     validated: list[int] = field(default_factory=list)  # the last steps whose checkpoints can be averaged
     next_validation: float = 0.0  # with a time budget: when, in seconds
     stale: int = 0  # validations since the best one
+    skipped: int = 0  # steps left out because their loss or gradient was not finite
     best: dict[str, float] = field(default_factory=dict)  # step, bleu and loss of the published model
     best_weights: str = ""
     finished: str = ""  # why the run ended, once it has
@@ -94,6 +96,8 @@ class Trainer:
         """Train until the steps, the time or the patience run out, or somebody asks to stop."""
         self.model.train()
         with StopRequest() as stop:
+            if self.owes_validation():
+                self.validate(stop)
             for pairs, position in self.batches.from_position(self.state.position):
                 if self.is_over(stop):
                     break
@@ -102,17 +106,19 @@ class Trainer:
                 batch = self.read(pairs, step)
                 loss = self.backward(batch, step)
                 grad_norm = self.clip()
-                self.stop_if_not_finite(loss, grad_norm, step, batch)
-                set_learning_rate(self.optimizer, learning_rate)
-                self.optimizer.step()
-                self.optimizer.zero_grad(set_to_none=True)
-                self.update_moving_average()
                 self.state.step, self.state.position = step, position
-                self.report(loss, grad_norm, learning_rate, batch)
+                if math.isfinite(loss) and math.isfinite(grad_norm):
+                    set_learning_rate(self.optimizer, learning_rate)
+                    self.optimizer.step()
+                    self.update_moving_average()
+                    self.report(loss, grad_norm, learning_rate, batch)
+                else:
+                    self.skip_or_stop(loss, grad_norm, batch)
+                self.optimizer.zero_grad(set_to_none=True)
                 if self.is_validation_due():
-                    self.validate()
+                    self.validate(stop)
                     self.save()
-        self.finish(stop)
+            self.finish(stop)
         return self.state
 
     # One step
@@ -129,12 +135,34 @@ class Trainer:
         return list(zip(spelled[0::2], spelled[1::2], strict=True))
 
     def backward(self, batch: Batch, step: int) -> float:
+        """Add up the gradients of a batch, in more parts if the memory runs out; return the loss of a token."""
+        parts = self.config.accumulate
+        while True:
+            try:
+                return self.backward_in(parts, batch, step)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.refuse_unsplittable(parts, batch, step)
+            self.optimizer.zero_grad(set_to_none=True)  # what was added up before the memory ran out
+            parts *= 2
+            self.progress.say(f"warning: the memory ran out at step {step}; it is computed in {parts} parts")
+
+    def refuse_unsplittable(self, parts: int, batch: Batch, step: int) -> None:
+        """Raise if a step that ran out of memory cannot be computed in more parts."""
+        if parts >= len(batch.pairs) or self.ranks.world > 1:  # the other ranks would wait for this one for ever
+            raise TrainingError(
+                f"The memory ran out at step {step}, computed in {parts} parts.",
+                f"--resume --set train.accumulate={2 * parts}, or train a smaller model.",
+            )
+
+    def backward_in(self, parts: int, batch: Batch, step: int) -> float:
         """Add up the gradients of all parts of a batch; return the loss of a target token.
 
         Dropout is drawn from (seed, step, rank), so a resumed run draws what the unbroken one would have.
         """
         torch.manual_seed(mixed_seed(self.seed, step, self.ranks.rank))
-        tokens, parts, total = batch.num_target_tokens, self.config.accumulate, 0.0
+        tokens, total = batch.num_target_tokens, 0.0
         for part in range(parts):
             rows = self.ranks.share(len(batch.pairs), part, parts)
             with self.synchronised(part == parts - 1), self.mixed_precision():
@@ -167,17 +195,25 @@ class Trainer:
         """Bound the gradient's norm, if the recipe says so, and return what it was."""
         return float(clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm or math.inf))
 
-    def stop_if_not_finite(self, loss: float, grad_norm: float, step: int, batch: Batch) -> None:
-        """Raise before a non-finite number reaches the weights; the last checkpoint stays good."""
-        if math.isfinite(loss) and math.isfinite(grad_norm):
-            return
-        lines = sorted(self.corpus.lines(batch.pairs))
-        raise TrainingError(
-            f"Step {step} gave a loss of {loss} and a gradient norm of {grad_norm}, so training stopped. "
-            f"Its {len(lines)} pairs are from lines {', '.join(map(str, lines[:10]))}{' …' * (len(lines) > 10)}.",
-            "The last checkpoint is whole. Look at these lines, or lower the learning rate: "
-            f"--resume --set train.learning_rate={self.peak() / 2:.1e}",
+    def skip_or_stop(self, loss: float, grad_norm: float, batch: Batch) -> None:
+        """Keep a non-finite number from the weights: leave the step out if that is allowed, or raise."""
+        step, lines = self.state.step, sorted(self.corpus.lines(batch.pairs))
+        what = (
+            f"Step {step} gave a loss of {loss} and a gradient norm of {grad_norm}; its {len(lines)} pairs are "
+            f"from lines {', '.join(map(str, lines[:10]))}{' …' * (len(lines) > 10)}"
         )
+        self.state.skipped += 1
+        if self.state.skipped > self.config.skip_nonfinite:
+            raise TrainingError(
+                f"{what}. So training stopped.",
+                "The last checkpoint is whole. Look at these lines, or lower the learning rate: --resume --set "
+                f"train.learning_rate={self.peak() / 2:.1e}, or leave such steps out: train.skip_nonfinite=10",
+            )
+        if self.ranks.is_first:
+            self.progress.say(f"warning: {what}. It is left out.")
+            self.journal.write(
+                {"kind": "skipped", "step": step, "loss": str(loss), "grad_norm": str(grad_norm), "lines": lines}
+            )
 
     def update_moving_average(self) -> None:
         """Move the averaged weights a little towards the current ones."""
@@ -240,28 +276,42 @@ class Trainer:
 
     # Validation, checkpoints and the end
 
-    def validate(self) -> None:
-        """Measure the current and the averaged weights, and publish the better if it is the best so far."""
-        began = time.monotonic()
+    def owes_validation(self) -> bool:
+        """Return whether the validation at the step where a run goes on was given up when it was stopped."""
+        is_due = not self.config.minutes and self.state.step % self.config.checkpoint_every == 0
+        return is_due and self.state.step > 0 and self.state.step not in self.state.validated
+
+    def validate(self, stop: StopRequest) -> None:
+        """Validate, unless somebody asks to stop meanwhile: then it is made up for on resuming."""
+        began, is_done = time.monotonic(), True
         if self.ranks.is_first:
-            name, weights, loss = min(self.candidates(), key=lambda candidate: candidate[2])
-            bleu, sample = self.validator.translate(self.evaluation_model(weights))
-            best = self.state.best
-            is_best = not best or (bleu, -loss) > (best["bleu"], -best["loss"])
-            self.state.stale = 0 if is_best else self.state.stale + 1
-            if is_best:
-                self.state.best = {"step": self.state.step, "bleu": bleu, "loss": loss}
-                self.state.best_weights = name
-                self.publish(self.state, weights)
-            report = ValidationReport(self.state.step, loss, bleu, is_best, name, sample)
-            self.journal.write({"kind": "validation", **asdict(report)})
-            self.progress.validation(report)
+            try:
+                self.measure_and_publish(stop)
+            except Stopped:
+                is_done = False
+        if not self.ranks.agree(float(is_done)):
+            return
         self.state.stale = int(self.ranks.agree(self.state.stale))
         self.state.validated = [*self.state.validated, self.state.step][-self.config.average :]
         self.validation_seconds = self.ranks.agree(time.monotonic() - began)
         self.speed.restart()
 
-    def candidates(self) -> list[tuple[str, Tensors, float]]:
+    def measure_and_publish(self, stop: StopRequest) -> None:
+        """Measure the current and the averaged weights, and publish the better if it is the best so far."""
+        name, weights, loss = min(self.candidates(stop), key=lambda candidate: candidate[2])
+        bleu, sample = self.validator.translate(self.evaluation_model(weights), stop.check)
+        best = self.state.best
+        is_best = not best or (bleu, -loss) > (best["bleu"], -best["loss"])
+        self.state.stale = 0 if is_best else self.state.stale + 1
+        if is_best:
+            self.state.best = {"step": self.state.step, "bleu": bleu, "loss": loss}
+            self.state.best_weights = name
+            self.publish(self.state, weights)
+        report = ValidationReport(self.state.step, loss, bleu, is_best, name, sample)
+        self.journal.write({"kind": "validation", **asdict(report)})
+        self.progress.validation(report)
+
+    def candidates(self, stop: StopRequest) -> list[tuple[str, Tensors, float]]:
         """Return the name, weights and validation loss of everything that could be published now."""
         current = self.weights()
         named = {"single": current}
@@ -273,7 +323,10 @@ class Trainer:
             named[f"average of {len(earlier) + 1}"] = average([*stored, {k: v.cpu() for k, v in current.items()}])
         if self.moving_average:
             named["moving average"] = self.moving_average
-        return [(name, each, self.validator.loss(self.evaluation_model(each))) for name, each in named.items()]
+        return [
+            (name, each, self.validator.loss(self.evaluation_model(each), stop.check))
+            for name, each in named.items()
+        ]
 
     def evaluation_model(self, weights: Tensors) -> Transformer:
         """Return a model of its own with these weights, so that measuring cannot disturb training."""
@@ -294,7 +347,8 @@ class Trainer:
             averaged = {f"ema.{name}": tensor for name, tensor in self.moving_average.items()}
             optimizer = {**optimizer_tensors(self.optimizer, self.model), **averaged}
             self.store.save(self.state.step, Checkpoint(self.weights(), optimizer, asdict(self.state)))
-            self.store.rotate(keep_last=2, keep=set(self.state.validated))
+            best = {int(self.state.best["step"])} if self.state.best else set()
+            self.store.rotate(self.state.step, keep_last=2, keep={*self.state.validated, *best})
         self.ranks.wait()
 
     def seconds_here(self) -> float:
@@ -322,7 +376,9 @@ class Trainer:
     def finish(self, stop: StopRequest) -> None:
         """Validate what has not been validated yet, and save."""
         if self.state.finished and self.state.step not in self.state.validated:
-            self.validate()
+            self.validate(stop)
+            if self.state.step not in self.state.validated:
+                self.state.finished = ""  # it was given up: resuming begins with it
         self.save()
         self.journal.close()
         if stop.is_requested and not self.state.finished:
@@ -336,7 +392,8 @@ class Trainer:
         step, epoch = self.state.step, self.state.position.epoch
         self.journal.write(
             {"kind": "step", "step": step, "loss": loss, "grad_norm": grad_norm, "learning_rate": learning_rate,
-             "target_tokens": tokens, "epoch": epoch, "seconds": round(self.seconds_here(), 3)}
+             "target_tokens": tokens, "epoch": epoch, "pairs": crc32(batch.pairs.tobytes()),
+             "seconds": round(self.seconds_here(), 3)}
         )  # fmt: skip
         self.shown_loss = loss if math.isnan(self.shown_loss) else 0.95 * self.shown_loss + 0.05 * loss
         self.speed.add(tokens)
@@ -379,6 +436,13 @@ class Speedometer:
     def steps_a_second(self) -> float:
         """Return the steps done in a second."""
         return self.steps / max(time.monotonic() - self.began, 1e-9)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that there is no memory left: torch says so only in words on a CPU."""
+    words = str(error)
+    is_said = "out of memory" in words or "allocate memory" in words
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or is_said
 
 
 def mixed_seed(*numbers: int) -> int:

@@ -52,6 +52,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
     steps = max(300, round(epochs * epoch_tokens / batch_tokens))
     size: dict[str, Json] = QUICK if is_quick else {"preset": "base" if is_large else "small"}
     train: dict[str, Json] = {
+        "start": "words",
         "batch_tokens": batch_tokens,
         "schedule": "linear_decay",
         "learning_rate": 7e-4 if is_large else 1e-3,

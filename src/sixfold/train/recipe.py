@@ -7,6 +7,7 @@ same for one key.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -52,11 +53,15 @@ class TrainConfig(BaseModel):
     minutes: float = Field(0.0, ge=0, description="a wall-clock budget; 0: none")
     batch_tokens: int = Field(25_000, ge=1, description="tokens of the longer side in one step, padding included")
     accumulate: int = Field(1, ge=1, le=4096, description="parts a step is computed in, to save memory")
+    start: Literal["random", "words"] = Field(
+        "random", description="words: embeddings from which tokens occur together in the pairs"
+    )
     schedule: Literal["inverse_square_root", "linear_decay"] = "inverse_square_root"
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
     warmup_steps: int = Field(4000, ge=1)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
+    skip_nonfinite: int = Field(0, ge=0, le=1000, description="steps to leave out whose loss or gradient is none")
     checkpoint_every: int = Field(1000, ge=1, description="steps between two checkpoints and validations")
     average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
@@ -91,7 +96,7 @@ def read_recipe(name: str) -> Wishes:
     path = find_recipe(name)
     try:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (YAMLError, ValueError) as error:  # a date of month 13 is a ValueError
+    except (YAMLError, ValueError, RecursionError, OSError) as error:  # a date of month 13 is a ValueError
         raise ConfigError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
@@ -138,7 +143,7 @@ def read_value(setting: str, value: str) -> Json:
 
     try:
         content: Json = YAML(typ="safe", pure=True).load(value)
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"--set {setting}: the value is not YAML.", "Put text that has signs of YAML in it into quotes."
         ) from error
@@ -192,4 +197,4 @@ def make_recipe(wishes: Wishes) -> Recipe:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
-        raise ConfigError(f"{where} cannot be {problem['input']!r}: {problem['msg']}.") from error
+        raise ConfigError(f"{where} cannot be {reprlib.repr(problem['input'])}: {problem['msg']}.") from error

@@ -11,19 +11,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from sixfold.data.readers import Pairs, open_pairs
-from sixfold.errors import ConfigError, RequestError
-from sixfold.files import write_atomically
+from sixfold.errors import ConfigError, RequestError, TrainingError
+from sixfold.files import BLANK, is_sealed, make_folder, seal, sha256, write_atomically, writing
 from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds
 from sixfold.models.folder import Json, ModelInfo, load_info, load_tokenizer, load_weights, save_model
 from sixfold.models.transformer import Architecture, Transformer, TransformerConfig, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.train.card import model_card
-from sixfold.train.checkpoint import Tensors
-from sixfold.train.loop import RunState, Trainer
+from sixfold.train.checkpoint import Tensors, refuse_not_finite
+from sixfold.train.loop import RunState, Trainer, is_out_of_memory
 from sixfold.train.plan import choose
 from sixfold.train.prepare import (
     Prepared,
@@ -37,6 +38,7 @@ from sixfold.train.prepare import (
 from sixfold.train.progress import Progress, Silence, duration
 from sixfold.train.ranks import Ranks, joined_ranks
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+from sixfold.train.start import start_from_words
 
 LOCK = "lock"  # held while a run goes on
 
@@ -111,8 +113,9 @@ def train(
                     set_up(folder, source, target, valid, wishes, 1 if seed is None else seed, init, chosen, shown)
             ranks.wait()
             setup = read_setup(folder)
-            trainer = make_trainer(folder, setup, chosen, ranks, shown, began)
-            return run(trainer, folder, init, resume, shown)
+            network = make_model(setup, chosen, resume, init)
+            trainer = make_trainer(folder, setup, network, ranks, shown, began)
+            return run(trainer, folder, resume, shown)
 
 
 def refuse_new_start(seed: int | None, valid: object, init: object) -> None:
@@ -132,7 +135,7 @@ def prepare_machine() -> None:
     raise_malloc_thresholds()
 
 
-def run(trainer: Trainer, folder: Path, init: Source | None, is_resumed: bool, shown: Progress) -> Outcome:
+def run(trainer: Trainer, folder: Path, is_resumed: bool, shown: Progress) -> Outcome:
     """Start or resume the trainer and return how it ended."""
     if is_resumed:
         for problem in trainer.resume():
@@ -141,11 +144,17 @@ def run(trainer: Trainer, folder: Path, init: Source | None, is_resumed: bool, s
         shown.say(f"already at step {trainer.state.step:,} of {steps:,}")
         if trainer.state.step >= steps:
             shown.say(f"to train further: sixfold train --resume -o {folder} --set train.steps={2 * steps}")
-    elif init is not None:
-        info = load_info(Path(init))
-        trainer.model.load_state_dict(load_weights(Path(init), info).state_dict())
+    else:
+        trainer.save()  # from here on, whatever happens, there is something to resume
     try:
         state = trainer.train()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(
+            "The memory ran out, and not in a step that could be computed in parts.",
+            "--resume where there is more memory, or train a smaller model.",
+        ) from error
     finally:
         shown.close()
     best = state.best or {"bleu": float("nan"), "loss": float("nan")}
@@ -175,10 +184,11 @@ def set_up(
         shown.say(line)
     tokenizer = tokenizer_of(init) if init else learn_tokenizer(surveyed.sample, plan.recipe.data)
     training = folder / "training"
-    data, skipped = prepare(
-        training / "data", pairs, valid_pairs, tokenizer, plan.recipe.data, surveyed,
-        lambda done: shown.tick("encoding", done),
-    )  # fmt: skip
+    with writing(training / "data"):
+        data, skipped = prepare(
+            training / "data", pairs, valid_pairs, tokenizer, plan.recipe.data, surveyed,
+            lambda done: shown.tick("encoding", done),
+        )  # fmt: skip
     for line in skipped:
         shown.say(f"warning: {line}")
     describe(shown, plan.recipe, tokenizer, data, device)
@@ -241,14 +251,45 @@ def write_setup(
     """Write what was decided; run.json comes last, so that its presence means that all of it is there."""
     write_atomically(training / "tokenizer.model", tokenizer.model)
     write_fingerprint(training / "inputs.json", fingerprint([*pairs.paths, *(valid.paths if valid else ())]))
-    content = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "languages": languages}
-    write_atomically(training / "run.json", json.dumps(content, indent=1).encode())
+    paths = [training / "tokenizer.model", training / "inputs.json", *sorted((training / "data").rglob("shard-*"))]
+    files = {str(path.relative_to(training)): sha256(path) for path in paths}
+    content = {"recipe": recipe.model_dump(mode="json"), "seed": seed, "languages": languages, "files": files}
+    write_run(training, content)
+
+
+def write_run(training: Path, content: dict[str, Any]) -> None:
+    """Write run.json, which holds the digest of itself."""
+    write_atomically(training / "run.json", seal(json.dumps({**content, "sha256": BLANK}, indent=1)))
+
+
+def read_run(training: Path) -> dict[str, Any]:
+    """Read run.json and verify it; the first ones ever hold no digests."""
+    path = training / "run.json"
+    try:
+        raw = path.read_bytes()
+        content = json.loads(raw)
+        is_whole = content.keys() == {"recipe", "seed", "languages"} or is_sealed(raw, content["sha256"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise TrainingError(f"{path} is damaged.", "Train again from the text, in another folder.")
+    return {name: value for name, value in content.items() if name != "sha256"}
+
+
+def refuse_damaged(training: Path, files: dict[str, str]) -> None:
+    """Raise if a file that the run was set up with is not what it was."""
+    for name, digest in files.items():
+        path = training / name
+        if not path.is_file() or sha256(path) != digest:
+            raise TrainingError(
+                f"{path} is damaged: it is not what was written.", "Train again from the text, in another folder."
+            )
 
 
 def read_setup(folder: Path) -> Setup:
     """Read what `write_setup` wrote."""
     training = folder / "training"
-    content = json.loads((training / "run.json").read_bytes())
+    content = read_run(training)
     tokenizer = Tokenizer.load(training / "tokenizer.model")
     return Setup(
         recipe=make_recipe(content["recipe"]),
@@ -263,8 +304,9 @@ def read_setup(folder: Path) -> Setup:
 def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
     """Check that a run can go on, and take over what may be changed: the `train` part of its recipe."""
     training = folder / "training"
+    content = read_run(training)
+    refuse_damaged(training, content.get("files", {}))
     refuse_changed_input(training / "inputs.json")
-    content = json.loads((training / "run.json").read_bytes())
     known = [Path(file["path"]) for file in json.loads((training / "inputs.json").read_bytes())]
     if source is not None and not any(Path(source).resolve() in (path, *path.parents) for path in known):
         raise RequestError(
@@ -276,17 +318,29 @@ def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
     if "batch_tokens" in wishes.get("train", {}):
         raise ConfigError("A resumed run keeps its train.batch_tokens, which decides where it stands in its data.")
     content["recipe"] = make_recipe(merge(content["recipe"], wishes)).model_dump(mode="json")
-    write_atomically(training / "run.json", json.dumps(content, indent=1).encode())
+    write_run(training, content)
 
 
-def make_trainer(folder: Path, setup: Setup, device: str, ranks: Ranks, shown: Progress, began: float) -> Trainer:
-    """Build the model from the seed and put the trainer around it."""
+def make_model(setup: Setup, device: str, is_resumed: bool, init: Source | None) -> Transformer:
+    """Build the model with the weights that training starts from; a resumed run puts in its own."""
     torch.manual_seed(setup.seed)
     config = TransformerConfig(**setup.recipe.model.model_dump(), vocabulary=setup.tokenizer.vocabulary)
-    model = Transformer(config).to(device)
+    model = Transformer(config)
+    if init is not None:
+        model.load_state_dict(load_weights(Path(init), load_info(Path(init))).state_dict())
+    elif setup.recipe.train.start == "words" and not is_resumed:
+        start_from_words(model, setup.data.train())
+    return model.to(device)
+
+
+def make_trainer(
+    folder: Path, setup: Setup, model: Transformer, ranks: Ranks, shown: Progress, began: float
+) -> Trainer:
+    """Put the trainer around the model."""
 
     def publish(state: RunState, weights: Tensors) -> None:
-        info = model_info(setup, config, state)
+        refuse_not_finite(state.step, weights)
+        info = model_info(setup, model.config, state)
         cpu = {name: tensor.detach().to("cpu", torch.float32) for name, tensor in weights.items()}
         save_model(folder, info, cpu, setup.tokenizer, model_card(info, count_parameters(model)))
 
@@ -316,7 +370,7 @@ def model_info(setup: Setup, config: TransformerConfig, state: RunState) -> Mode
         decode=setup.recipe.decode,
         corpus={
             "pairs": len(setup.data.train()),
-            "files": [{**file, "path": Path(str(file["path"])).name} for file in setup.corpus],
+            "files": [{**file, "path": readable_name(str(file["path"]))} for file in setup.corpus],
         },
         scores={"validation": {**state.best, "weights": state.best_weights, "metric": "BLEU 13a, greedy"}},
         training={
@@ -327,9 +381,14 @@ def model_info(setup: Setup, config: TransformerConfig, state: RunState) -> Mode
     )
 
 
+def readable_name(path: str) -> str:
+    """Return the last part of a path as text, whatever encoding the locale took it for."""
+    return os.fsencode(Path(path).name).decode("utf-8", errors="replace")
+
+
 def refuse_used_folder(folder: Path) -> None:
     """Refuse to write over a model or a run."""
-    if (folder / "training" / "checkpoints").is_dir() and any((folder / "training" / "checkpoints").iterdir()):
+    if any((folder / "training" / "checkpoints").glob("step-*")):
         raise RequestError(
             f"{folder} already holds a training run.",
             f"Go on with: sixfold train --resume -o {folder}   (or choose another folder)",
@@ -363,13 +422,16 @@ def locked(folder: Path, ranks: Ranks) -> Iterator[None]:
         return
     is_new = not folder.exists()
     try:
-        (folder / "training").mkdir(parents=True, exist_ok=True)
-        lock = (folder / "training" / LOCK).open("w")
+        make_folder(folder / "training")
+        refuse_links(folder / "training")
+        lock = (folder / "training" / LOCK).open("a")
     except OSError as error:
         raise RequestError(f"Cannot write to {folder}: {error.strerror}.", "Choose another folder.") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(lock.fileno()), (folder / "training" / LOCK).stat()):
+                raise OSError  # another run deleted this file meanwhile, and a third could lock a new one
         except OSError as error:
             raise RequestError(
                 f"Another training is running in {folder}.", "Wait for it, or choose another folder."
@@ -378,6 +440,13 @@ def locked(folder: Path, ranks: Ranks) -> Iterator[None]:
             yield
         finally:
             remove_if_never_begun(folder, is_new)
+
+
+def refuse_links(training: Path) -> None:
+    """Refuse files that lie elsewhere: what is written here must not end up there."""
+    for path in training.iterdir():
+        if path.is_symlink() and not path.is_dir():
+            raise RequestError(f"{path} is a link, and a plain file was expected.", "Copy the file itself here.")
 
 
 def remove_if_never_begun(folder: Path, is_new: bool) -> None:
@@ -396,3 +465,10 @@ def say_outcome(outcome: Outcome) -> str:
         f"done after {outcome.step:,} steps and {duration(outcome.seconds)}: {outcome.finished}. "
         f"Held-out BLEU {outcome.bleu:.1f} (greedy)."
     )
+
+
+def say_stopped(folder: Path) -> str:
+    """Say what is left of a run that was stopped at once."""
+    if any((folder / "training" / "checkpoints").glob("step-*")):
+        return f"stopped at once; go on from the last checkpoint with: sixfold train --resume -o {folder}"
+    return "stopped at once, before the first checkpoint; begin again with the same command"

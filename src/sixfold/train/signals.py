@@ -12,6 +12,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STANDARD_ERROR = 2
 
 
+class Stopped(Exception):
+    """Work that takes long was given up because somebody asked to stop."""
+
+
 class StopRequest:
     """Catches the signals while a run goes on."""
 
@@ -29,6 +33,11 @@ class StopRequest:
     ) -> None:
         for number, handler in self.previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Give up what takes long if somebody asked to stop."""
+        if self.is_requested:
+            raise Stopped
 
     def catch(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Remember the wish; at the second Ctrl-C give up at once."""

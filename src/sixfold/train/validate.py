@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,9 @@ from sixfold.text import Tokenizer
 
 PAIRS_AT_ONCE = 64
 EXTRA_TOKENS = 20  # a model that has learned little rambles on; it need not do so for long
+
+
+GoOn = Callable[[], None]  # asked now and then; raises when the validation is to be given up
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,13 @@ class Validator:
             [self.tokenizer.decode(target) for _, target in self.ids],
         )
 
-    def loss(self, model: Transformer) -> float:
+    def loss(self, model: Transformer, go_on: GoOn) -> float:
         """Return the mean negative log-probability of a held-out target token, without label smoothing."""
         was_training = model.training
         model.eval()
         log_probability, tokens = 0.0, 0
         for begin in range(0, len(self.ids), PAIRS_AT_ONCE):
+            go_on()
             sources, targets = zip(*self.ids[begin : begin + PAIRS_AT_ONCE], strict=True)
             scores = score_ids(model, sources, targets)
             log_probability += sum(score.log_probability for score in scores)
@@ -58,14 +63,17 @@ class Validator:
         model.train(was_training)
         return -log_probability / tokens if math.isfinite(log_probability) else math.inf
 
-    def translate(self, model: Transformer) -> tuple[float, Sample]:
+    def translate(self, model: Transformer, go_on: GoOn) -> tuple[float, Sample]:
         """Return the BLEU of greedy translations and one of them to look at."""
         was_training = model.training
         translator = Translator(
             model, self.tokenizer, DecodeConfig(beam=1, length_penalty=0.0, extra_tokens=EXTRA_TOKENS)
         )
         sources, references = self.texts
-        translations = translator.translate(sources)
+        translations: list[str] = []
+        for begin in range(0, len(sources), PAIRS_AT_ONCE):
+            go_on()
+            translations += translator.translate(sources[begin : begin + PAIRS_AT_ONCE])
         model.train(was_training)
         shown = 3 * len(sources) // 4  # they are sorted by length; a longer one tells more
         sample = Sample(sources[shown], translations[shown], references[shown])

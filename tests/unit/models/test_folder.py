@@ -74,6 +74,7 @@ def is_same(one: Transformer, other: Transformer) -> bool:
 def rewrite_config(folder: Path, change: Callable[[dict], None]) -> None:
     """Change the content of sixfold.json."""
     content = json.loads((folder / "sixfold.json").read_bytes())
+    content["files"].pop("sixfold.json", None)  # a hostile author leaves its digest out
     change(content)
     (folder / "sixfold.json").write_text(json.dumps(content))
 
@@ -156,20 +157,16 @@ def test_a_file_cut_short_is_detected_and_named(folder: Path, name: str, seed: i
             load_all(folder)
 
 
-def test_a_flipped_byte_in_the_configuration_is_refused_or_still_gives_the_same_weights(
-    folder: Path, seed: int
-) -> None:
-    path, draw, model = folder / "sixfold.json", random.Random(seed), load_all(folder)
+def test_a_flipped_bit_in_the_configuration_is_refused(folder: Path, seed: int) -> None:
+    path, draw = folder / "sixfold.json", random.Random(seed)
     content = path.read_bytes()
-    refused = 0
-    for place in draw.sample(range(len(content)), 60):
+    for place in draw.sample(range(len(content)), 100):
         flipped = bytearray(content)
         flipped[place] ^= 1 << draw.randrange(8)
         path.write_bytes(flipped)
-        message = refusal(folder)
-        assert str(folder) in message if message else is_same(load_all(folder), model)
-        refused += bool(message)
-    assert refused > 10
+        assert str(path) in refusal(folder)
+    path.write_bytes(content)
+    assert not refusal(folder)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -403,10 +400,11 @@ def test_a_tokenizer_that_would_fill_the_memory_is_not_read(folder: Path) -> Non
     assert peak < 20 * 2**20
 
 
-def test_a_name_out_of_the_folder_in_the_list_of_files_is_not_looked_at(folder: Path) -> None:
-    outside = {"../../secret": {"sha256": "0"}, "/etc/passwd": {"sha256": "0"}}
-    rewrite_config(folder, lambda config: config["files"].update(outside))
-    load_all(folder)
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "training/log.jsonl"])
+def test_a_name_out_of_the_folder_in_the_list_of_files_is_refused(folder: Path, name: str) -> None:
+    rewrite_config(folder, lambda config: config["files"].update({name: {"sha256": "0"}}))
+    with pytest.raises(ModelFolderError, match=f"lists the file {name}"):
+        load_info(folder)
 
 
 # Replacing

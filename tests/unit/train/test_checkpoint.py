@@ -147,7 +147,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, after: int, error: type[BaseExcep
         (module, "sha256"),
         (module, "sync"),
         (Path, "mkdir"),
-        (Path, "write_text"),
+        (Path, "write_bytes"),
         (Path, "rename"),
         (shutil, "rmtree"),
     ):
@@ -208,7 +208,7 @@ def test_rotation_deletes_neither_the_last_nor_those_to_keep(
     store = CheckpointStore(tmp_path_factory.mktemp("checkpoints"))
     for step in steps:
         store.path(step).mkdir()
-    store.rotate(keep_last, keep)
+    store.rotate(max(steps), keep_last, keep)
     assert set(store.steps()) == (steps & keep) | set(sorted(steps)[-keep_last:])
 
 

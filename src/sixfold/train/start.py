@@ -1,0 +1,100 @@
+"""A start that knows words: tokens that stand in each other's translations begin with similar vectors.
+
+With random embeddings a model spends much of a short training finding out which words belong together. Counting
+tells that in seconds: two tokens that occur in a pair more often than by chance (positive pointwise mutual
+information) are tied, and the leading eigenvectors of all these ties are vectors in which a word lies near its
+translation. The one matrix is both the dictionary and the output layer, so the decoder's attention to the source
+begins by carrying what it sees straight through, and self-attention begins by looking at what is alike and near
+(Trockman and Kolter, 2023, found trained matrices to be close to such identities).
+
+Shapes: C tokens counted, d_model width, K eigenvectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sixfold.data.shards import Corpus
+from sixfold.models.transformer import Transformer
+from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
+
+MOST_PAIRS = 200_000  # enough to count; more would only take longer
+MOST_TOKENS = 8192  # the most frequent: the rest are too rare to be counted, and the table grows with the square
+DOUBT = 5.0  # occurrences together at which a tie counts half
+EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
+
+
+@torch.no_grad()
+def start_from_words(model: Transformer, corpus: Corpus) -> None:
+    """Set the embeddings from what occurs together in the corpus, and begin attention near the identity."""
+    weight = model.embedding.weight
+    vectors, is_known = word_vectors(ties(corpus, min(len(weight), MOST_TOKENS)), weight.size(1))
+    known = is_known.nonzero()[:, 0].to(weight.device)
+    weight[known] = vectors[is_known].to(weight)  # of length one, as random ones are on average
+    for layer in model.encoder.layers:
+        assert isinstance(layer, EncoderLayer)
+        look_for_the_alike(layer.attention)
+    for layer in model.decoder.layers:
+        assert isinstance(layer, DecoderLayer)
+        look_for_the_alike(layer.self_attention)
+        carry_through(layer.cross_attention)
+
+
+def ties(corpus: Corpus, num_tokens: int) -> Tensor:
+    """Return how strongly each two tokens (C, C) are tied: PMI⁺ over the pairs, less where it rests on few."""
+    num_pairs = min(len(corpus), MOST_PAIRS)
+    together = np.zeros((num_tokens, num_tokens), dtype=np.float32)  # source token, target token
+    in_source, in_target = (np.zeros(num_tokens, dtype=np.float32) for _ in range(2))
+    for pair in np.linspace(0, len(corpus) - 1, num_pairs, dtype=np.int64).tolist():
+        source, target = (np.unique(side) for side in corpus.ids(pair))
+        source, target = source[source < num_tokens], target[target < num_tokens]
+        in_source[source] += 1
+        in_target[target] += 1
+        together[np.ix_(source, target)] += 1
+    counts = torch.from_numpy(together)
+    chance = torch.from_numpy(np.maximum(in_source, 1))[:, None] * torch.from_numpy(np.maximum(in_target, 1))
+    tied = (counts * num_pairs / chance).log().clamp_(min=0.0) * counts / (counts + DOUBT)
+    return tied + tied.T
+
+
+def word_vectors(tied: Tensor, d_model: int) -> tuple[Tensor, Tensor]:
+    """Return a vector of length one for each token (C, d_model), and which tokens (C,) have any ties.
+
+    The vectors are the leading eigenvectors, each times the root of its eigenvalue, so that their products come
+    close to the ties; a random rotation spreads them over all of d_model.
+    """
+    values, eigenvectors = leading_eigenvectors(tied, min(d_model, len(tied)))
+    rotation = torch.linalg.qr(torch.randn(d_model, d_model)).Q[: len(values)]
+    vectors = (eigenvectors * values.sqrt()) @ rotation  # (C, d_model)
+    lengths = vectors.norm(dim=1)
+    return vectors / lengths.clamp(min=1e-6)[:, None], lengths > 1e-3
+
+
+def leading_eigenvectors(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the largest positive eigenvalues (K,) of a symmetric matrix and their vectors (C, K), K ≤ count.
+
+    By subspace iteration from a random start: exact for what dominates, which is all that is wanted here.
+    """
+    basis = torch.randn(len(matrix), min(len(matrix), count + EXTRA_VECTORS))
+    for _ in range(ITERATIONS):
+        basis = torch.linalg.qr(matrix @ basis).Q
+    small = basis.T @ (matrix @ basis)
+    values, inner = torch.linalg.eigh((small + small.T) / 2)
+    chosen = values.argsort(descending=True)[:count]
+    chosen = chosen[values[chosen] > 0]
+    return values[chosen], basis @ inner[:, chosen]
+
+
+def look_for_the_alike(attention: MultiHeadAttention) -> None:
+    """Begin W^Q and W^K as the identity: similar vectors, and similar positions, attend to each other."""
+    for matrix in attention.project.weight.split(attention.sizes)[:2]:
+        nn.init.eye_(matrix)
+
+
+def carry_through(attention: MultiHeadAttention) -> None:
+    """Begin W^V and W^O as the identity: what is attended to passes on as it is."""
+    value = attention.project.weight[-attention.sizes[2] :]  # (h·d_v, d_model)
+    for matrix in (value, attention.output.weight):
+        nn.init.eye_(matrix)
