@@ -17,12 +17,15 @@ from sixfold.cli.corpus import corpus
 from sixfold.cli.demo import demo
 from sixfold.cli.doctor import doctor
 from sixfold.cli.evaluate import evaluate
+from sixfold.cli.export import export
 from sixfold.cli.plan import plan
 from sixfold.cli.score import score
 from sixfold.cli.train import train
 from sixfold.cli.translate import translate
 from sixfold.errors import SixfoldError
 from sixfold.machine import let_threads_sleep, prepare_environment
+
+LONGEST_MESSAGE = 4000  # characters
 
 app = typer.Typer(
     name="sixfold",
@@ -34,7 +37,7 @@ app = typer.Typer(
     '"Attention Is All You Need" as real software.',
     epilog="Start with: [bold]sixfold demo[/bold]",
 )
-for command in (demo, train, translate, evaluate, score, check, plan, corpus, doctor):
+for command in (demo, train, translate, evaluate, score, export, check, plan, corpus, doctor):
     app.command()(command)
 
 
@@ -63,7 +66,8 @@ def main() -> None:
     """Run the command line: 0 done, 1 the work failed, 2 the request or input was wrong."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # UTF-8 whatever the locale says (FAULTS 42)
-            stream.reconfigure(encoding="utf-8", newline="\n")
+            # A path that a C locale could not read goes out as the bytes it came in as.
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     let_threads_sleep()
     prepare_environment()
     try:
@@ -76,7 +80,13 @@ def report(error: SixfoldError) -> int:
     """Print an error of ours the way a person can use it, and return the exit code."""
     if os.environ.get("SIXFOLD_DEBUG"):
         traceback.print_exception(error)
-    print(f"error: {error.message}", file=sys.stderr)
+    print(f"error: {harmless(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        print(f"hint: {harmless(error.hint)}", file=sys.stderr)
     return error.exit_code
+
+
+def harmless(message: str) -> str:
+    """Return a message that a terminal only shows: what it quotes may come from a hostile file."""
+    shown = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} …"
+    return "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in shown)

@@ -1,0 +1,65 @@
+"""`sixfold export`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sixfold.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sixfold.convert.compare import Comparison
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    to: Annotated[str, typer.Option(help="ctranslate2 or huggingface.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; a new folder.")],
+) -> None:
+    """Write a model for another engine, and prove that it translates the same there.
+
+    Both engines translate a sample before anything is reported: their texts and scores must agree, or else nothing
+    is written. A README.md in the new folder shows how to use it.
+
+    Example: sixfold export model --to ctranslate2 -o model-ct2
+    """
+    # Hugging Face reads these when it is imported: it has nothing to fetch, and what it says is for developers.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if to == "ctranslate2":
+        from sixfold.convert import ctranslate2
+
+        comparison = ctranslate2.export(model, output)
+    elif to == "huggingface":
+        from sixfold.convert import huggingface
+
+        comparison = huggingface.export(model, output)
+    else:
+        raise ConfigError(f"There is no export to {to!r}.", "Use --to ctranslate2 or --to huggingface.")
+    print_table(comparison, str(model), to)
+    typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
+
+
+def print_table(comparison: Comparison, model: str, engine: str) -> None:
+    """Print what agreed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sixfold.convert.compare import TOLERANCE
+
+    num_equal = comparison.num_sentences - comparison.num_ties
+    table = Table(title=f"{model} here and in {engine}", title_justify="left")
+    table.add_column("compared")
+    table.add_column("result", justify="right")
+    table.add_row("sentences, tokens", f"{comparison.num_sentences:,}, {comparison.num_tokens:,}")
+    table.add_row("equal greedy translations", f"{num_equal:,} of {comparison.num_sentences:,}")
+    if comparison.num_ties:
+        table.add_row("differ where two tokens tie", f"{comparison.num_ties:,}")
+    table.add_row("largest difference of log-probability a token", f"{comparison.largest_difference:.1e}")
+    table.add_row("allowed", f"{TOLERANCE:.1e}")
+    Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -1,0 +1,224 @@
+"""CTranslate2, the C++ engine: every weight keeps its value, only names and places change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor, nn
+
+from sixfold.convert.compare import Comparison, Output, compare, sample
+from sixfold.convert.folder import new_folder, plain_tokenizer, write_readme
+from sixfold.convert.weights import Matrix, position_tables, projections
+from sixfold.decode.translate import Translator, load
+from sixfold.errors import ConfigError, MissingExtraError
+from sixfold.machine import num_cores
+from sixfold.models.transformer import TransformerConfig
+from sixfold.nn import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, MultiHeadAttention
+from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+if TYPE_CHECKING:
+    from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
+    from ctranslate2.specs.common_spec import LayerNormSpec, LinearSpec
+    from ctranslate2.specs.transformer_spec import (
+        FeedForwardSpec,
+        TransformerDecoderSpec,
+        TransformerEncoderSpec,
+        TransformerSpec,
+    )
+    from numpy.typing import NDArray
+
+BATCH = 32
+TOKENIZER = "tokenizer.model"
+
+README = """\
+# {name}, for CTranslate2
+
+Exported by Sixfold from `{name}`. The weights are float32; `compute_type="int8"` makes them smaller
+and faster. Greedy translations (`beam_size=1`) equal Sixfold's; beam search has another length penalty here.
+
+```python
+import ctranslate2, sentencepiece
+tokenizer = sentencepiece.SentencePieceProcessor(model_file="{out}/tokenizer.model")
+translator = ctranslate2.Translator("{out}", compute_type="float32")
+results = translator.translate_batch([tokenizer.encode("A dog runs.", out_type=str)], beam_size=4)
+print(tokenizer.decode(results[0].hypotheses[0]))
+```
+"""
+
+
+def export(folder: Path, out: Path) -> Comparison:
+    """Write a model folder as a CTranslate2 model, once both engines were seen to agree."""
+    require_package()
+    translator = load(folder, "cpu")
+    refuse_unsupported(translator.model.config)
+    with new_folder(out) as temporary:
+        write(translator, temporary)
+        write_readme(temporary, README, name=folder.resolve().name, out=out.resolve().name)
+        return compare(translator, CTranslate2Engine(temporary), sample(folder, translator.tokenizer))
+
+
+def require_package() -> None:
+    """Refuse to begin without CTranslate2."""
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("ctranslate2", "export", "An export to CTranslate2") from error
+
+
+def refuse_unsupported(config: TransformerConfig) -> None:
+    """Refuse a model that CTranslate2 has no means to express."""
+    if config.attention_width:
+        raise ConfigError(
+            f"CTranslate2 cannot run this model: its self-attention is restricted (attention_width="
+            f"{config.attention_width}), and CTranslate2 knows only full attention in encoder-decoders."
+        )
+
+
+def write(translator: Translator, out: Path) -> None:
+    """Write model, vocabulary and tokenizer into a folder."""
+    spec = make_spec(translator)
+    pieces = translator.tokenizer.pieces(range(translator.tokenizer.vocabulary))
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.unk_token = pieces[UNK_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = pieces[BOS_ID]
+    spec.config.eos_token = pieces[EOS_ID]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
+    spec.validate()
+    spec.optimize()  # stores the shared matrix once
+    spec.save(str(out))
+    (out / TOKENIZER).write_bytes(plain_tokenizer(translator.tokenizer.model))
+
+
+def make_spec(translator: Translator) -> TransformerSpec:
+    """Return CTranslate2's description of a model, weights included."""
+    from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
+
+    model, config = translator.model, translator.model.config
+    width = head_width(config)
+    shape = {"num_heads": config.heads, "pre_norm": config.norm == "pre", "head_dim": width}
+    encoder = TransformerEncoderSpec(config.encoder_layers, **shape)
+    decoder = TransformerDecoderSpec(config.decoder_layers, **shape)
+    fill_encoder(encoder, model.encoder, width)
+    fill_decoder(decoder, model.decoder, width)
+    embedding = as_array(model.embedding.weight)
+    encoder.embeddings[0].weight = decoder.embeddings.weight = decoder.projection.weight = embedding
+    source_positions, target_positions = position_tables(translator)
+    encoder.position_encodings.encodings = as_array(source_positions)
+    decoder.position_encodings.encodings = as_array(target_positions)
+    return TransformerSpec(encoder, decoder)
+
+
+def head_width(config: TransformerConfig) -> int:
+    """Return how wide the heads are in CTranslate2, where queries and values are equally wide."""
+    default = config.d_model // config.heads
+    return max(config.d_k or default, config.d_v or default)
+
+
+def fill_encoder(spec: TransformerEncoderSpec, encoder: Encoder, width: int) -> None:
+    """Give the encoder its weights."""
+    for layer_spec, layer in zip(spec.layer, encoder.layers, strict=True):
+        assert isinstance(layer, EncoderLayer)
+        fill_self_attention(layer_spec.self_attention, layer.attention, width)
+        fill_norm(layer_spec.self_attention.layer_norm, layer.attention_residual.norm)
+        fill_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
+    fill_final_norm(spec, encoder.norm)
+
+
+def fill_decoder(spec: TransformerDecoderSpec, decoder: Decoder, width: int) -> None:
+    """Give the decoder its weights."""
+    for layer_spec, layer in zip(spec.layer, decoder.layers, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        fill_self_attention(layer_spec.self_attention, layer.self_attention, width)
+        fill_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.norm)
+        fill_cross_attention(layer_spec.attention, layer.cross_attention, width)
+        fill_norm(layer_spec.attention.layer_norm, layer.cross_attention_residual.norm)
+        fill_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
+    fill_final_norm(spec, decoder.norm)
+
+
+def fill_self_attention(spec: MultiHeadAttentionSpec, attention: MultiHeadAttention, width: int) -> None:
+    """Self-attention has queries, keys and values in one matrix."""
+    matrices = projections(attention, width)
+    fill_linear(spec.linear[0], matrices.query, matrices.key, matrices.value)
+    fill_linear(spec.linear[1], matrices.output)
+
+
+def fill_cross_attention(spec: MultiHeadAttentionSpec, attention: MultiHeadAttention, width: int) -> None:
+    """Attention to the memory has its keys and values in one matrix, and the queries apart."""
+    matrices = projections(attention, width)
+    fill_linear(spec.linear[0], matrices.query)
+    fill_linear(spec.linear[1], matrices.key, matrices.value)
+    fill_linear(spec.linear[2], matrices.output)
+
+
+def fill_feed_forward(spec: FeedForwardSpec, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
+    """Give a feed-forward network and its norm their weights."""
+    fill_norm(spec.layer_norm, norm)
+    fill_linear(spec.linear_0, Matrix(feed_forward.inner.weight, feed_forward.inner.bias))
+    fill_linear(spec.linear_1, Matrix(feed_forward.outer.weight, feed_forward.outer.bias))
+
+
+def fill_linear(spec: LinearSpec, *matrices: Matrix) -> None:
+    """Stack the rows of linear maps into one."""
+    spec.weight = np.concatenate([as_array(matrix.weight) for matrix in matrices])
+    biases = [as_array(matrix.bias) for matrix in matrices if matrix.bias is not None]
+    if biases:
+        spec.bias = np.concatenate(biases)
+
+
+def fill_final_norm(spec: TransformerEncoderSpec | TransformerDecoderSpec, norm: nn.Module) -> None:
+    """A pre-norm stack ends with a norm of its own, any other with nothing."""
+    if isinstance(norm, nn.LayerNorm):
+        fill_norm(spec.layer_norm, norm)
+
+
+def fill_norm(spec: LayerNormSpec, norm: nn.LayerNorm) -> None:
+    """Give a layer normalisation its weights."""
+    spec.gamma, spec.beta = as_array(norm.weight), as_array(norm.bias)
+
+
+def as_array(tensor: Tensor) -> NDArray[np.float32]:
+    """Return a tensor's numbers in the order CTranslate2 reads them."""
+    return np.ascontiguousarray(tensor.detach().numpy())
+
+
+class CTranslate2Engine:
+    """An exported model, opened as its users will open it."""
+
+    def __init__(self, folder: Path, compute_type: str = "float32") -> None:
+        import ctranslate2
+        import sentencepiece
+
+        self.tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(folder / TOKENIZER))
+        self.translator = ctranslate2.Translator(
+            str(folder), compute_type=compute_type, intra_threads=num_cores(), max_queued_batches=-1
+        )
+        self.not_text = [[self.tokenizer.id_to_piece(i)] for i in (PAD_ID, BOS_ID)]
+
+    def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
+        """Return the greedy translation of each text, of at most so many tokens before the end mark."""
+        results = self.translator.translate_batch(
+            self.pieces(texts),
+            beam_size=1,
+            min_decoding_length=0,
+            max_decoding_length=max(limits),
+            disable_unk=True,
+            suppress_sequences=self.not_text,
+            max_batch_size=BATCH,
+        )
+        cut = [result.hypotheses[0][:limit] for result, limit in zip(results, limits, strict=True)]
+        return [Output(self.tokenizer.piece_to_id(pieces), self.tokenizer.decode(pieces)) for pieces in cut]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """Return the log-probability of each given translation, its end mark included."""
+        results = self.translator.score_batch(self.pieces(sources), self.pieces(targets), max_batch_size=BATCH)
+        return [sum(result.log_probs) for result in results]
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the subwords of each text."""
+        return self.tokenizer.encode(list(texts), out_type=str)

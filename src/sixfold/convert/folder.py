@@ -1,0 +1,54 @@
+"""An exported folder: written whole or not at all, with a tokenizer and a few words on its use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sixfold.errors import ConfigError
+from sixfold.files import current_umask, make_folder, sync, writing
+
+# Messages that come twice in a protocol buffer are merged: normalizer_spec (3) {add_dummy_prefix (3): true}.
+WITH_SPACE_BEFORE = bytes([3 << 3 | 2, 2, 3 << 3, 1])
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `out` when the block ends well, and else leaves no trace."""
+    out = out.absolute()
+    refuse_existing(out)
+    home = next(parent for parent in out.parents if parent.is_dir())
+    temporary = home / f".{out.name}.{os.getpid()}.tmp"
+    try:
+        with writing(out):
+            temporary.mkdir()
+            yield temporary
+            for path in temporary.iterdir():
+                path.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
+                sync(path)
+            sync(temporary)
+            make_folder(out.parent)
+            temporary.replace(out)
+            sync(out.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # it is gone after a success
+
+
+def refuse_existing(out: Path) -> None:
+    """Refuse to write where something is already, unless it is an empty folder."""
+    is_empty_folder = out.is_dir() and not out.is_symlink() and not any(out.iterdir())
+    if os.path.lexists(out) and not is_empty_folder:
+        raise ConfigError(f"{out} is already there.", "Give a new folder with -o, or remove the old one first.")
+
+
+def plain_tokenizer(model: bytes) -> bytes:
+    """Return a SentencePiece model that puts a space before each text by itself, as `Tokenizer` does for it."""
+    return model + WITH_SPACE_BEFORE
+
+
+def write_readme(folder: Path, text: str, **names: str) -> None:
+    """Write the few words on the use of an exported folder."""
+    (folder / "README.md").write_text(text.format(**names), encoding="utf-8")

@@ -1,0 +1,309 @@
+"""Hugging Face transformers: a post-norm model is its Marian, a pre-norm model its Pegasus, both with ReLU.
+
+Marian puts the sines into the first half of d_model and the cosines into the second; the paper interleaves them.
+The residual stream has no order of its own: permuting d_model wherever a weight touches it changes nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from sixfold.convert.compare import Comparison, Output, compare, sample
+from sixfold.convert.folder import new_folder, plain_tokenizer, write_readme
+from sixfold.convert.weights import Matrix, position_tables, projections
+from sixfold.decode.scoring import target_log_probabilities
+from sixfold.decode.translate import Translator, load
+from sixfold.errors import ConfigError, MissingExtraError
+from sixfold.models.folder import DecodeConfig
+from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.nn import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention
+from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
+
+if TYPE_CHECKING:
+    from transformers import MarianTokenizer, PretrainedConfig, PreTrainedModel
+
+BATCH = 16
+CLASSES = {"post": "MarianMTModel", "pre": "PegasusForConditionalGeneration"}
+# What their models have beside the weights we give: sinusoids, views of the shared matrix, and a bias of zeros.
+DERIVED = ("embed_positions.weight", "embed_tokens.weight", "lm_head.weight", "final_logits_bias")
+
+Pair = TypeVar("Pair")
+
+README = """\
+# {name}, for Hugging Face transformers
+
+Exported by Sixfold from `{name}`. The architecture is that of `{model_class}`, the tokenizer is
+Marian's. Greedy translations (`num_beams=1`) equal Sixfold's; beam search has another length penalty here.
+
+```python
+from transformers import MarianTokenizer, {model_class}
+tokenizer = MarianTokenizer.from_pretrained("{out}")
+model = {model_class}.from_pretrained("{out}")
+tokens = tokenizer(["A dog runs."], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**tokens), skip_special_tokens=True))
+```
+"""
+
+
+def export(folder: Path, out: Path) -> Comparison:
+    """Write a model folder as one for Hugging Face transformers, once both engines were seen to agree."""
+    require_package()
+    translator = load(folder, "cpu")
+    config = translator.model.config
+    refuse_unsupported(config)
+    with new_folder(out) as temporary:
+        write(translator, temporary)
+        write_readme(
+            temporary, README, name=folder.resolve().name, out=out.resolve().name, model_class=CLASSES[config.norm]
+        )
+        return compare(translator, HuggingFaceEngine(temporary), sample(folder, translator.tokenizer))
+
+
+def require_package() -> None:
+    """Refuse to begin without transformers."""
+    try:
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("transformers", "export", "An export to Hugging Face") from error
+
+
+def refuse_unsupported(config: TransformerConfig) -> None:
+    """Refuse a model that no class of transformers expresses exactly."""
+    width = config.d_model // config.heads
+    if config.positions == "learned" and config.norm == "post":
+        reason = "its positions are learned, and Marian, the class for post-norm models, computes them"
+    elif config.attention_width:
+        reason = f"its self-attention is restricted (attention_width={config.attention_width}), and theirs is full"
+    elif config.d_model % config.heads:
+        reason = f"their heads share d_model evenly; it has {config.heads} of them and d_model={config.d_model}"
+    elif max(config.d_k, config.d_v) > width:
+        reason = f"its heads are wider (d_k={config.d_k}, d_v={config.d_v}) than d_model / heads, which is {width}"
+    else:
+        return
+    hint = "" if config.attention_width else "CTranslate2 can: --to ctranslate2"
+    raise ConfigError(f"Hugging Face transformers cannot run this model: {reason}.", hint)
+
+
+def write(translator: Translator, out: Path) -> None:
+    """Write model and tokenizer into a folder."""
+    import transformers
+
+    model, positions = translator.model, position_tables(translator)
+    num_positions = len(positions[0])
+    theirs = getattr(transformers, CLASSES[model.config.norm])(make_config(model.config, num_positions))
+    missing, unexpected = theirs.load_state_dict(state(model, positions), strict=False)
+    assert not unexpected, unexpected
+    assert all(name.endswith(DERIVED) for name in missing), missing
+    theirs.generation_config = transformers.GenerationConfig(**generation(translator.decode, num_positions))
+    try:
+        theirs.save_pretrained(out)
+    except SafetensorError as error:  # it says only in words which error of the disk it met
+        raise OSError(errno.ENOSPC, str(error)) from error
+    write_tokenizer(translator.tokenizer, out, num_positions)
+
+
+def make_config(config: TransformerConfig, num_positions: int) -> PretrainedConfig:
+    """Return the configuration of the same architecture."""
+    import transformers
+
+    make = transformers.MarianConfig if config.norm == "post" else transformers.PegasusConfig
+    return make(
+        vocab_size=config.vocabulary,
+        d_model=config.d_model,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        encoder_ffn_dim=config.d_ff,
+        decoder_ffn_dim=config.d_ff,
+        encoder_attention_heads=config.heads,
+        decoder_attention_heads=config.heads,
+        activation_function="relu",
+        scale_embedding=True,
+        dropout=config.dropout,
+        max_position_embeddings=num_positions,
+        pad_token_id=PAD_ID,
+        bos_token_id=BOS_ID,
+        eos_token_id=EOS_ID,
+        decoder_start_token_id=BOS_ID,
+        forced_eos_token_id=None,
+    )
+
+
+def generation(decode: DecodeConfig, num_positions: int) -> dict[str, int | float | list[int]]:
+    """Return how `generate` searches by default; its length penalty is length^α, not that of our search."""
+    return {
+        "num_beams": decode.beam,
+        "length_penalty": decode.length_penalty,
+        "max_length": num_positions // 2,
+        "suppress_tokens": [PAD_ID, BOS_ID, UNK_ID],
+        "pad_token_id": PAD_ID,
+        "bos_token_id": BOS_ID,
+        "eos_token_id": EOS_ID,
+        "decoder_start_token_id": BOS_ID,
+    }
+
+
+def state(model: Transformer, positions: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+    """Return all weights under the names that Marian and Pegasus share, with d_model in their order."""
+    d_model = model.config.d_model
+    stream = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])  # sines, then cosines
+    width = d_model // model.config.heads
+    tensors = {"model.shared.weight": model.embedding.weight.detach()[:, stream]}
+    for i, layer in enumerate(model.encoder.layers):
+        assert isinstance(layer, EncoderLayer)
+        tensors |= encoder_layer(f"model.encoder.layers.{i}", layer, stream, width)
+    for i, layer in enumerate(model.decoder.layers):
+        assert isinstance(layer, DecoderLayer)
+        tensors |= decoder_layer(f"model.decoder.layers.{i}", layer, stream, width)
+    return tensors | (pre_norm_only(model, positions, stream) if model.config.norm == "pre" else {})
+
+
+def pre_norm_only(model: Transformer, positions: tuple[Tensor, Tensor], stream: Tensor) -> dict[str, Tensor]:
+    """Return what Pegasus stores and Marian does not: the norms that end the stacks, and the positions."""
+    return {
+        **norm("model.encoder.layer_norm", model.encoder.norm, stream),
+        **norm("model.decoder.layer_norm", model.decoder.norm, stream),
+        "model.encoder.embed_positions.weight": positions[0][:, stream],
+        "model.decoder.embed_positions.weight": positions[1][:, stream],
+    }
+
+
+def encoder_layer(name: str, layer: EncoderLayer, stream: Tensor, width: int) -> dict[str, Tensor]:
+    """Return one layer of the encoder."""
+    return (
+        attention(f"{name}.self_attn", layer.attention, stream, width)
+        | norm(f"{name}.self_attn_layer_norm", layer.attention_residual.norm, stream)
+        | feed_forward(name, layer.feed_forward, stream)
+        | norm(f"{name}.final_layer_norm", layer.feed_forward_residual.norm, stream)
+    )
+
+
+def decoder_layer(name: str, layer: DecoderLayer, stream: Tensor, width: int) -> dict[str, Tensor]:
+    """Return one layer of the decoder."""
+    return (
+        attention(f"{name}.self_attn", layer.self_attention, stream, width)
+        | norm(f"{name}.self_attn_layer_norm", layer.self_attention_residual.norm, stream)
+        | attention(f"{name}.encoder_attn", layer.cross_attention, stream, width)
+        | norm(f"{name}.encoder_attn_layer_norm", layer.cross_attention_residual.norm, stream)
+        | feed_forward(name, layer.feed_forward, stream)
+        | norm(f"{name}.final_layer_norm", layer.feed_forward_residual.norm, stream)
+    )
+
+
+def attention(name: str, module: MultiHeadAttention, stream: Tensor, width: int) -> dict[str, Tensor]:
+    """Return one attention: queries, keys and values read the stream, the output writes it."""
+    matrices = projections(module, width)
+    return (
+        reading(f"{name}.q_proj", matrices.query, stream)
+        | reading(f"{name}.k_proj", matrices.key, stream)
+        | reading(f"{name}.v_proj", matrices.value, stream)
+        | writing_to(f"{name}.out_proj", matrices.output, stream)
+    )
+
+
+def feed_forward(name: str, module: FeedForward, stream: Tensor) -> dict[str, Tensor]:
+    """Return one feed-forward network."""
+    inner, outer = module.inner, module.outer
+    return reading(f"{name}.fc1", Matrix(inner.weight, inner.bias), stream) | writing_to(
+        f"{name}.fc2", Matrix(outer.weight, outer.bias), stream
+    )
+
+
+def reading(name: str, matrix: Matrix, stream: Tensor) -> dict[str, Tensor]:
+    """Return a linear map from the stream; a bias that is not there is zero."""
+    bias = torch.zeros(matrix.weight.size(0)) if matrix.bias is None else matrix.bias.detach()
+    return {f"{name}.weight": matrix.weight.detach()[:, stream], f"{name}.bias": bias}
+
+
+def writing_to(name: str, matrix: Matrix, stream: Tensor) -> dict[str, Tensor]:
+    """Return a linear map to the stream; a bias that is not there is zero."""
+    bias = torch.zeros(matrix.weight.size(0)) if matrix.bias is None else matrix.bias.detach()
+    return {f"{name}.weight": matrix.weight.detach()[stream], f"{name}.bias": bias[stream]}
+
+
+def norm(name: str, module: nn.Module, stream: Tensor) -> dict[str, Tensor]:
+    """Return one layer normalisation."""
+    assert isinstance(module, nn.LayerNorm)
+    return {f"{name}.weight": module.weight.detach()[stream], f"{name}.bias": module.bias.detach()[stream]}
+
+
+def write_tokenizer(tokenizer: Tokenizer, out: Path, num_positions: int) -> None:
+    """Write the tokenizer as Marian's: it adds the end mark, and reads `</s>` in a text as text, as ours does."""
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary))
+    (out / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
+    for name in ("source.spm", "target.spm"):
+        (out / name).write_bytes(plain_tokenizer(tokenizer.model))
+    content = {
+        "tokenizer_class": "MarianTokenizer",
+        "pad_token": pieces[PAD_ID],
+        "eos_token": pieces[EOS_ID],
+        "unk_token": pieces[UNK_ID],
+        "model_max_length": num_positions,
+        "split_special_tokens": True,
+        "clean_up_tokenization_spaces": False,
+    }
+    (out / "tokenizer_config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def load_tokenizer(folder: Path) -> MarianTokenizer:
+    """Open the exported tokenizer."""
+    import transformers
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it recommends a package that it does not use
+        return transformers.MarianTokenizer.from_pretrained(folder)
+
+
+class HuggingFaceEngine:
+    """An exported model, opened as its users will open it."""
+
+    def __init__(self, folder: Path) -> None:
+        import transformers
+
+        self.tokenizer = load_tokenizer(folder)
+        self.model: PreTrainedModel = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+
+    def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
+        """Return the greedy translation of each text, of at most so many tokens before the end mark."""
+        outputs = []
+        for batch in batched(zip(texts, limits, strict=True), BATCH):
+            tokens = self.tokenizer([text for text, _ in batch], return_tensors="pt", padding=True)
+            longest = max(limit for _, limit in batch)
+            rows = self.model.generate(**tokens, num_beams=1, max_length=longest + 1)[:, 1:].tolist()
+            outputs += [self.output(row[:limit]) for row, (_, limit) in zip(rows, batch, strict=True)]
+        return outputs
+
+    def output(self, row: list[int]) -> Output:
+        """Return what stands before the end mark."""
+        ids = row[: row.index(EOS_ID)] if EOS_ID in row else row
+        return Output(ids, self.tokenizer.decode(ids))
+
+    @torch.inference_mode()
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """Return the log-probability of each given translation, its end mark included."""
+        scores: list[float] = []
+        for batch in batched(zip(sources, targets, strict=True), BATCH):
+            tokens = self.tokenizer([source for source, _ in batch], return_tensors="pt", padding=True)
+            target_out = self.tokenizer(
+                text_target=[target for _, target in batch], return_tensors="pt", padding=True
+            ).input_ids
+            target_in = torch.cat([torch.full((len(batch), 1), BOS_ID), target_out[:, :-1]], dim=1)
+            logits = self.model(**tokens, decoder_input_ids=target_in).logits
+            scores += target_log_probabilities(logits, target_out).sum(dim=1).tolist()
+        return scores
+
+
+def batched(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+    """Yield the pairs in groups of at most this size."""
+    rest = iter(pairs)
+    while batch := list(islice(rest, size)):
+        yield batch
