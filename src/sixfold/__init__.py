@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import Translation, Translator, load
     from sixfold.errors import SixfoldError
     from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 HOMES = {
     "PRESETS": "sixfold.models.transformer",
     "Outcome": "sixfold.train.run",
+    "SearchOptions": "sixfold.decode.options",
     "SixfoldError": "sixfold.errors",
     "Tokenizer": "sixfold.text",
     "Transformer": "sixfold.models.transformer",
@@ -36,6 +38,7 @@ HOMES = {
 __all__ = [
     "PRESETS",
     "Outcome",
+    "SearchOptions",
     "SixfoldError",
     "Tokenizer",
     "Transformer",

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sixfold.cli.output import reader_may_leave, write_lines
+
+if TYPE_CHECKING:
+    from sixfold.decode.scoring import Score
+    from sixfold.decode.translate import Translator
+
+PAIRS_AT_ONCE = 2000
 
 
 def score(
@@ -15,6 +25,13 @@ def score(
     source: Annotated[str, typer.Argument(help="Source text.")],
     target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="α of the GNMT length penalty, for the score in --json.")
+    ] = None,
+    partners: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="MODEL", help="Average with another model of the same tokenizer."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Print how probable the model finds given translations: one log-probability a line.
@@ -25,18 +42,41 @@ def score(
     """
     from sixfold.cli.progress import progress
     from sixfold.data.readers import open_pairs
+    from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
 
-    translator = load(model, device)
-    pairs = list(open_pairs(source, target))
-    with progress("scoring", len(pairs)) as tick:
-        scores = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs], tick)
-    for number, each in enumerate(scores, start=1):
+    SearchOptions(length_penalty=length_penalty)  # refuse before anything is read
+    translator = load(model, device, partners or ())
+    pairs = iter(open_pairs(source, target))
+    done = 0
+    with reader_may_leave(), progress("scoring") as tick:
+        while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
+            scores = translator.score(
+                [pair.source for pair in chunk],
+                [pair.target for pair in chunk],
+                lambda count, before=done: tick(before + count),  # type: ignore[misc]
+            )
+            warn_of_cuts(scores, done)
+            write_lines(as_rows(translator, scores, length_penalty) if as_json else as_numbers(scores))
+            done += len(chunk)
+
+
+def warn_of_cuts(scores: Sequence[Score], done: int) -> None:
+    """Say which lines were not scored whole."""
+    for number, each in enumerate(scores, start=done + 1):
         if each.is_cut:
             typer.echo(
                 f"warning: line {number} is longer than the model reads at once; its end is not scored", err=True
             )
-        if as_json:
-            typer.echo(json.dumps({**asdict(each), "score": translator.penalised(each)}))
-        else:
-            typer.echo(f"{each.log_probability:.4f}")
+
+
+def as_numbers(scores: Sequence[Score]) -> Iterator[str]:
+    """Yield one number a line."""
+    for each in scores:
+        yield f"{each.log_probability:.4f}"
+
+
+def as_rows(translator: Translator, scores: Sequence[Score], length_penalty: float | None) -> Iterator[str]:
+    """Yield one JSON object a line."""
+    for each in scores:
+        yield json.dumps({**asdict(each), "score": translator.penalised(each, length_penalty)})

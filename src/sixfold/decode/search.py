@@ -1,17 +1,23 @@
 """Search: from a step function to hypotheses. It knows no model, no text and no files.
 
-Shapes: S sentences still being searched, K hypotheses of each, R = S·K rows, V vocabulary, T tokens so far.
+The tensors of a step are reduced to the few best extensions of each sentence; everything after that is plain
+Python on short lists, where it can be read.
+
+Shapes: S sentences still being searched, K hypotheses of each, R = S·K rows, V vocabulary, T tokens so far,
+C candidates of each sentence, N blocks of the vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 NEVER = float("-inf")
+BLOCK = 64  # tokens of the vocabulary that are compared by their best one first
 
 
 class Stepper(Protocol):
@@ -21,7 +27,27 @@ class Stepper(Protocol):
         """Take the newest token of each row (R,); return log-probabilities of the next one (R, V)."""
 
     def select(self, sentences: Tensor | None, rows: Tensor) -> None:
-        """Keep these sentences (None: all) and these rows, in this order."""
+        """Keep these sentences (None: all) and these rows, in this order; a row may be kept several times."""
+
+
+@runtime_checkable
+class LogitStepper(Stepper, Protocol):
+    """A stepper that can leave out the division by the softmax's sum, which costs a pass over all of (R, V)."""
+
+    def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Step; yield logits (R, V) and the log (R,) of their sum, a few sentences at a time: what is looked at
+        before the next is made is still in the processor's cache. The difference of the two is `step`'s answer.
+        """
+
+
+class Rule(Protocol):
+    """Something that changes what may come next, such as forbidden words."""
+
+    def __call__(self, log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:
+        """Return new log-probabilities (R, V) after the prefixes (R, T), begin mark included.
+
+        `sentence` (R,) tells which input each row belongs to. `log_probs` may be changed in place.
+        """
 
 
 @dataclass(frozen=True)
@@ -34,43 +60,6 @@ class Hypothesis:
     is_cut: bool = False  # the length limit ended it, not the model
 
 
-def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
-    """Return ((5 + length) / 6)^α, the penalty of Wu et al. (2016) that section 6.1 uses."""
-    return ((5.0 + torch.as_tensor(length)) / 6.0) ** alpha
-
-
-def greedy_search(stepper: Stepper, limits: Tensor, bos: int, eos: int, alpha: float = 0.0) -> list[Hypothesis]:
-    """Take the most probable token at every step; `limits` (S,) bounds each output, end mark included."""
-    num_sentences = limits.numel()
-    alive = torch.arange(num_sentences, device=limits.device)  # which sentence each row is
-    tokens = torch.full_like(limits, bos)
-    outputs: list[list[int]] = [[] for _ in range(num_sentences)]
-    totals = [0.0] * num_sentences
-    is_cut = [False] * num_sentences
-    while alive.numel():
-        log_probs = stepper.step(tokens)
-        best, tokens = log_probs.max(dim=-1)
-        length = len(outputs[int(alive[0])]) + 1
-        at_limit = limits[alive] <= length
-        forced = at_limit & (tokens != eos)
-        best = torch.where(forced, log_probs[:, eos], best)
-        tokens = torch.where(at_limit, eos, tokens)
-        for sentence, token, log_prob, cut in zip(
-            alive.tolist(), tokens.tolist(), best.tolist(), forced.tolist(), strict=True
-        ):
-            outputs[sentence].append(token)
-            totals[sentence] += log_prob
-            is_cut[sentence] = cut
-        unfinished = (tokens != eos).nonzero()[:, 0]
-        if unfinished.numel() < alive.numel():
-            stepper.select(unfinished, unfinished)
-            alive, tokens = alive[unfinished], tokens[unfinished]
-    return [
-        Hypothesis(tuple(output), total, total / float(length_penalty(len(output), alpha)), cut)
-        for output, total, cut in zip(outputs, totals, is_cut, strict=True)
-    ]
-
-
 @dataclass(frozen=True)
 class BeamOptions:
     """How wide to search and what to prefer."""
@@ -80,125 +69,284 @@ class BeamOptions:
     n_best: int = 1
 
 
-@dataclass
-class BeamState:
-    """The unfinished hypotheses of the sentences still being searched, and everything finished so far."""
+@dataclass(frozen=True)
+class BeamStep:
+    """One step of one sentence: its best extensions, best first. Those that went on are, in this order, the
+    parents of the next step.
+    """
 
-    sentence: Tensor  # (S,) which input each sentence is
-    limits: Tensor  # (S,) the most tokens its output may have
-    tokens: Tensor  # (S, K, T) unfinished hypotheses, best first
-    scores: Tensor  # (S, K) their log-probabilities; NEVER where there is none
-    finished_scores: Tensor  # (S, N) the best finished scores of each, best first; NEVER where there is none
-    finished: list[list[Hypothesis]] = field(default_factory=list)  # of every input
+    sentence: int  # which input
+    length: int  # tokens of the extended hypotheses
+    parents: tuple[int, ...]
+    tokens: tuple[int, ...]
+    scores: tuple[float, ...]  # log-probabilities
+    ended: tuple[bool, ...]
+    went_on: tuple[bool, ...]
+
+
+Watch = Callable[[BeamStep], None]
+
+
+def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
+    """Return ((5 + length) / 6)^α, the penalty of Wu et al. (2016) that section 6.1 uses."""
+    return ((5.0 + torch.as_tensor(length)) / 6.0) ** alpha
+
+
+def finished_hypothesis(tokens: tuple[int, ...], total: float, alpha: float, is_cut: bool) -> Hypothesis:
+    """Return the hypothesis with its score."""
+    return Hypothesis(tokens, total, total / penalty(len(tokens), alpha), is_cut)
+
+
+def penalty(length: int, alpha: float) -> float:
+    """Return the length penalty of one length."""
+    return float(((5.0 + length) / 6.0) ** alpha)
+
+
+# Greedy search
+
+
+def greedy_search(
+    stepper: Stepper, limits: Tensor, bos: int, eos: int, alpha: float = 0.0, rules: Sequence[Rule] = ()
+) -> list[Hypothesis]:
+    """Take the most probable token at every step; `limits` (S,) bounds each output, end mark included."""
+    outputs = [[bos] for _ in range(limits.numel())]
+    totals = [0.0] * len(outputs)
+    is_cut = [False] * len(outputs)
+    alive, most = list(range(len(outputs))), limits.tolist()
+    while alive:
+        choices: list[tuple[float, int, float]] = []
+        for numbers, log_total in predictions(stepper, [outputs[i] for i in alive], alive, rules, limits.device):
+            best, _, tokens = best_extensions(numbers[:, None], -log_total[:, None], 1)
+            ends = numbers[:, eos] - log_total
+            choices += zip(best[:, 0].tolist(), tokens[:, 0].tolist(), ends.tolist(), strict=True)
+        for sentence, (log_prob, token, end) in zip(alive, choices, strict=True):
+            is_cut[sentence] = len(outputs[sentence]) >= most[sentence] and token != eos
+            outputs[sentence].append(eos if is_cut[sentence] else token)
+            totals[sentence] += end if is_cut[sentence] else log_prob
+        unfinished = [row for row, sentence in enumerate(alive) if outputs[sentence][-1] != eos]
+        if unfinished and len(unfinished) < len(alive):
+            rows = torch.tensor(unfinished, device=limits.device)
+            stepper.select(rows, rows)
+        alive = [alive[row] for row in unfinished]
+    found = zip(outputs, totals, is_cut, strict=True)
+    return [finished_hypothesis(tuple(output[1:]), total, alpha, cut) for output, total, cut in found]
+
+
+# Beam search
+
+
+class Candidate(NamedTuple):
+    """One way to go on with one hypothesis."""
+
+    score: float  # log-probability of all tokens
+    parent: int  # which of the sentence's hypotheses
+    token: int
+
+
+@dataclass
+class Beam:
+    """The search of one sentence: its unfinished hypotheses, best first, and the best finished ones."""
+
+    sentence: int  # which input
+    limit: int  # the most tokens an output may have
+    prefixes: list[list[int]]  # begin mark included
+    scores: list[float]  # their log-probabilities; NEVER for a row that only fills the beam
+    parents: list[int] = field(default_factory=list)  # the rows of the step before that these came from
+    finished: list[Hypothesis] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """The number of tokens that the next step's extensions have, begin mark not counted."""
+        return len(self.prefixes[0])
 
 
 def beam_search(
-    stepper: Stepper, limits: Tensor, bos: int, eos: int, options: BeamOptions
+    stepper: Stepper,
+    limits: Tensor,
+    bos: int,
+    eos: int,
+    options: BeamOptions,
+    rules: Sequence[Rule] = (),
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return the n best hypotheses of each sentence, best first (section 6.1).
+    """Return the n best hypotheses of each sentence, best first (section 6.1); none where the rules allow none.
 
-    The search of a sentence ends when no unfinished hypothesis can still become one of the n best.
+    The search of a sentence ends when no unfinished hypothesis can still become one of the n best. The stepper
+    starts with one row for each sentence, and has K after the first step.
     """
-    state = start(limits, bos, options)
-    while state.sentence.numel():
-        log_probs = stepper.step(state.tokens[:, :, -1].reshape(-1)).view(*state.scores.shape, -1)  # (S, K, V)
-        scores, parents, tokens = best_candidates(state, log_probs, eos)
-        collect_finished(state, log_probs, scores, parents, tokens, eos, options)
-        rows = advance(state, scores, parents, tokens, eos)
-        unfinished = can_still_win(state, options.alpha).nonzero()[:, 0]
-        keep_sentences(state, unfinished, rows, stepper)
-    return state.finished
+    beams = [Beam(i, limit, [[bos]], [0.0]) for i, limit in enumerate(limits.tolist())]
+    alive = beams
+    while alive:
+        width = len(alive[0].scores)
+        candidates, is_cut = extend(stepper, alive, eos, options, rules, limits.device)
+        for beam, extensions, cut in zip(alive, candidates, is_cut, strict=True):
+            advance(beam, extensions, cut, eos, options, watch)
+        going_on = [i for i, beam in enumerate(alive) if can_still_win(beam, options)]
+        select(stepper, alive, going_on, width, limits.device)
+        alive = [alive[i] for i in going_on]
+    return [beam.finished for beam in beams]
 
 
-def start(limits: Tensor, bos: int, options: BeamOptions) -> BeamState:
-    """Begin every sentence with one hypothesis: the begin mark."""
-    num_sentences, device = limits.numel(), limits.device
-    scores = torch.full((num_sentences, options.beam), NEVER, device=device)
-    scores[:, 0] = 0.0
-    return BeamState(
-        sentence=torch.arange(num_sentences, device=device),
-        limits=limits,
-        tokens=torch.full((num_sentences, options.beam, 1), bos, dtype=torch.long, device=device),
-        scores=scores,
-        finished_scores=torch.full((num_sentences, options.n_best), NEVER, device=device),
-        finished=[[] for _ in range(num_sentences)],
-    )
-
-
-def best_candidates(state: BeamState, log_probs: Tensor, eos: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the scores, parents and tokens (S, 2K) of the best one-token extensions, best first.
+def extend(
+    stepper: Stepper,
+    alive: list[Beam],
+    eos: int,
+    options: BeamOptions,
+    rules: Sequence[Rule],
+    device: torch.device,
+) -> tuple[list[list[Candidate]], list[list[bool]]]:
+    """Step all hypotheses; return the best extensions of each sentence, best first, and which were cut.
 
     Of 2K extensions at most K end, one for each parent, so at least K remain to go on with.
     """
-    extended = state.scores[:, :, None] + log_probs  # (S, K, V)
-    at_limit = state.limits <= state.tokens.size(2)  # T counts the begin mark: one token is left
-    if at_limit.any():
-        ends = torch.zeros(extended.size(2), dtype=torch.bool, device=extended.device)
-        ends[eos] = True
-        extended = extended.masked_fill(at_limit[:, None, None] & ~ends, NEVER)
-    _, beam, vocabulary = extended.shape
-    scores, flat = extended.flatten(1).topk(min(2 * beam, beam * vocabulary), dim=1)
-    return scores, flat // vocabulary, flat % vocabulary
+    prefixes = [prefix for beam in alive for prefix in beam.prefixes]
+    sentences = [beam.sentence for beam in alive for _ in beam.prefixes]
+    candidates: list[list[Candidate]] = []
+    is_cut: list[list[bool]] = []
+    for numbers, log_total in predictions(stepper, prefixes, sentences, rules, device):
+        beams = alive[len(candidates) : len(candidates) + len(log_total) // len(alive[0].scores)]
+        before = torch.tensor([beam.scores for beam in beams], dtype=numbers.dtype, device=device)  # (S, K)
+        offsets = before - log_total.view_as(before)
+        numbers = numbers.view(*before.shape, -1)
+        best = (part.tolist() for part in best_extensions(numbers, offsets, 2 * options.beam))
+        for i, (beam, scores, parents, tokens) in enumerate(zip(beams, *best, strict=True)):
+            if beam.length < beam.limit:
+                candidates.append([*map(Candidate, scores, parents, tokens)])
+                is_cut.append([False] * len(scores))
+            else:
+                ends, cut = forced_ends(numbers[i], offsets[i], eos)
+                candidates.append(ends)
+                is_cut.append(cut)
+    return candidates, is_cut
 
 
-def collect_finished(
-    state: BeamState,
-    log_probs: Tensor,
-    scores: Tensor,
-    parents: Tensor,
-    tokens: Tensor,
+def predict(
+    stepper: Stepper,
+    prefixes: list[list[int]],
+    sentences: list[int],
+    rules: Sequence[Rule],
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """Return numbers (R, V) and offsets (R,): their difference is the log-probabilities under the rules."""
+    numbers, offsets = zip(*predictions(stepper, prefixes, sentences, rules, device), strict=True)
+    return torch.cat(numbers), torch.cat(offsets)
+
+
+def predictions(
+    stepper: Stepper,
+    prefixes: list[list[int]],
+    sentences: list[int],
+    rules: Sequence[Rule],
+    device: torch.device,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the same as `predict`, a few sentences at a time."""
+    newest = torch.tensor([prefix[-1] for prefix in prefixes], device=device)
+    if isinstance(stepper, LogitStepper) and not rules:
+        yield from stepper.step_logits(newest)
+        return
+    log_probs = stepper.step(newest)
+    if rules:
+        tokens = torch.tensor(prefixes, device=log_probs.device)
+        sentence = torch.tensor(sentences, device=log_probs.device)
+        for rule in rules:
+            log_probs = rule(log_probs, tokens, sentence)
+    yield log_probs, log_probs.new_zeros(log_probs.size(0))
+
+
+def best_extensions(numbers: Tensor, offsets: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the scores, parents and tokens (S, C) of the best of numbers (S, K, V) + offsets (S, K).
+
+    The best C numbers are in the C blocks with the best maxima, so all but these are looked at only once.
+    """
+    sentences, beam, vocabulary = numbers.shape
+    if vocabulary % BLOCK or beam * vocabulary <= 2 * count * BLOCK:
+        extended = (numbers + offsets[:, :, None]).flatten(1)
+        scores, flat = extended.topk(min(count, extended.size(1)), dim=1)
+        return scores, flat // vocabulary, flat % vocabulary
+    blocks = numbers.view(sentences, -1, BLOCK)  # (S, K·N, BLOCK)
+    maxima = blocks.amax(dim=2).view(sentences, beam, -1) + offsets[:, :, None]
+    chosen = maxima.flatten(1).topk(count, dim=1).indices  # (S, C)
+    parents = chosen // maxima.size(2)
+    inside = blocks.gather(1, chosen[:, :, None].expand(-1, -1, BLOCK)) + offsets.gather(1, parents)[:, :, None]
+    scores, flat = inside.flatten(1).topk(count, dim=1)
+    place = flat // BLOCK
+    tokens = chosen.gather(1, place) % maxima.size(2) * BLOCK + flat % BLOCK
+    return scores, parents.gather(1, place), tokens
+
+
+def forced_ends(numbers: Tensor, offsets: Tensor, eos: int) -> tuple[list[Candidate], list[bool]]:
+    """Return the end of each of a sentence's hypotheses (K, V), best first, and which did not want to end."""
+    scores, parents = (numbers[:, eos] + offsets).sort(descending=True, stable=True)
+    is_cut = (numbers.argmax(dim=1) != eos)[parents]
+    ends = zip(scores.tolist(), parents.tolist(), strict=True)
+    return [Candidate(score, parent, eos) for score, parent in ends], is_cut.tolist()
+
+
+def advance(
+    beam: Beam,
+    candidates: list[Candidate],
+    is_cut: list[bool],
     eos: int,
     options: BeamOptions,
+    watch: Watch | None,
 ) -> None:
-    """Move the extensions that end into the finished ones, and keep the n best of these."""
-    length = state.tokens.size(2)
-    ended = (tokens == eos) & (scores > NEVER)
-    ended[:, options.beam :] = False  # to end, an extension must be among the K best, as it must to go on
-    penalised = scores / length_penalty(length, options.alpha)
-    for s, candidate in ended.nonzero().tolist():
-        parent = int(parents[s, candidate])
-        hypothesis = Hypothesis(
-            tokens=(*state.tokens[s, parent, 1:].tolist(), eos),
-            log_probability=float(scores[s, candidate]),
-            score=float(penalised[s, candidate]),
-            is_cut=bool(state.limits[s] <= length and log_probs[s, parent].argmax() != eos),
-        )
-        best = state.finished[int(state.sentence[s])]
-        best.append(hypothesis)
-        best.sort(key=lambda each: -each.score)
-        del best[options.n_best :]
-    new = penalised.masked_fill(~ended, NEVER)
-    state.finished_scores = torch.cat([state.finished_scores, new], dim=1).topk(options.n_best, dim=1).values
+    """Finish the candidates that end and go on with the K best of the others.
+
+    To end, a candidate must be among the K best of all, as it must to go on.
+    """
+    possible = [candidate.score > NEVER for candidate in candidates]
+    ended = [
+        ok and rank < options.beam and each.token == eos
+        for rank, (ok, each) in enumerate(zip(possible, candidates, strict=True))
+    ]
+    open_ends = [i for i, each in enumerate(candidates) if possible[i] and each.token != eos][: options.beam]
+    for candidate, cut, is_end in zip(candidates, is_cut, ended, strict=True):
+        if is_end:
+            tokens = (*beam.prefixes[candidate.parent][1:], eos)
+            beam.finished.append(finished_hypothesis(tokens, candidate.score, options.alpha, cut))
+    if any(ended):
+        beam.finished.sort(key=lambda each: -each.score)
+        del beam.finished[options.n_best :]
+    if watch is not None:
+        watch(seen(beam, candidates, ended, open_ends))
+    go_on(beam, [candidates[i] for i in open_ends], options.beam)
 
 
-def advance(state: BeamState, scores: Tensor, parents: Tensor, tokens: Tensor, eos: int) -> Tensor:
-    """Go on with the K best extensions that do not end; return the parents (S, K) they came from."""
-    beam = state.scores.size(1)
-    open_scores, order = scores.masked_fill(tokens == eos, NEVER).topk(beam, dim=1)
-    parents, tokens = parents.gather(1, order), tokens.gather(1, order)
-    prefixes = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.size(2)))
-    state.tokens = torch.cat([prefixes, tokens[:, :, None]], dim=2)
-    state.scores = open_scores
-    return parents
+def go_on(beam: Beam, chosen: list[Candidate], width: int) -> None:
+    """Make the chosen candidates the hypotheses, and fill the beam with rows that cannot win."""
+    fill = Candidate(NEVER, 0, beam.prefixes[0][-1])
+    chosen = chosen + [fill] * (width - len(chosen))
+    beam.prefixes = [[*beam.prefixes[each.parent], each.token] for each in chosen]
+    beam.scores = [each.score for each in chosen]
+    beam.parents = [each.parent for each in chosen]
 
 
-def can_still_win(state: BeamState, alpha: float) -> Tensor:
-    """Return for each sentence (S,) whether its best unfinished hypothesis could still enter the n best.
+def seen(beam: Beam, candidates: list[Candidate], ended: list[bool], open_ends: list[int]) -> BeamStep:
+    """Return what a watcher is told of a step, before the beam goes on."""
+    return BeamStep(
+        sentence=beam.sentence,
+        length=beam.length,
+        parents=tuple(each.parent for each in candidates),
+        tokens=tuple(each.token for each in candidates),
+        scores=tuple(each.score for each in candidates),
+        ended=tuple(ended),
+        went_on=tuple(i in open_ends for i in range(len(candidates))),
+    )
+
+
+def can_still_win(beam: Beam, options: BeamOptions) -> bool:
+    """Return whether the best unfinished hypothesis could still enter the n best.
 
     Log-probabilities only fall and the penalty is largest at the length limit, so this bound is exact.
     """
-    bound = state.scores[:, 0] / length_penalty(state.limits, alpha)
-    return bound > state.finished_scores[:, -1]
+    if len(beam.finished) < options.n_best:
+        return beam.scores[0] > NEVER
+    return beam.scores[0] / penalty(beam.limit, options.alpha) > beam.finished[-1].score
 
 
-def keep_sentences(state: BeamState, unfinished: Tensor, parents: Tensor, stepper: Stepper) -> None:
-    """Drop the sentences that are done, here and in the stepper's memory."""
-    beam = state.scores.size(1)
-    rows = (unfinished[:, None] * beam + parents[unfinished]).reshape(-1)
-    if unfinished.numel() < state.sentence.numel():
-        state.sentence, state.limits = state.sentence[unfinished], state.limits[unfinished]
-        state.tokens, state.scores = state.tokens[unfinished], state.scores[unfinished]
-        state.finished_scores = state.finished_scores[unfinished]
-        stepper.select(unfinished, rows)
-    else:
-        stepper.select(None, rows)
+def select(stepper: Stepper, alive: list[Beam], going_on: list[int], width: int, device: torch.device) -> None:
+    """Tell the stepper, which had `width` rows for each sentence, which sentences and rows go on."""
+    if going_on:
+        rows = torch.tensor([i * width + parent for i in going_on for parent in alive[i].parents], device=device)
+        all_go_on = len(going_on) == len(alive)
+        stepper.select(None if all_go_on else torch.tensor(going_on, device=device), rows)

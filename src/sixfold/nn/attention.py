@@ -66,6 +66,11 @@ class MultiHeadAttention(nn.Module):
             return self.combine(*self.project_all(query), mask)
         return self.combine(self.project_query(query), *self.project_memory(memory), mask)
 
+    def with_weights(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return what `forward` returns, and the attention weights (B, H, Q, K) of every head."""
+        heads, weights = attention(self.project_query(query), *self.project_memory(memory), mask)
+        return self.output(heads.transpose(1, 2).flatten(2)), weights
+
     def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values (B, H, positions, D) of the same positions: self-attention."""
         query, key, value = self.project(x).split(self.sizes, dim=-1)

@@ -36,6 +36,25 @@ def test_the_numbers_are_those_of_translate(
     assert [each["num_tokens"] for each in scored] == [each["num_tokens"] for each in translated]
 
 
+def test_the_numbers_are_those_of_translate_with_a_partner_and_another_length_penalty(
+    command: Command, small_model: SmallModel, tmp_path: Path
+) -> None:
+    options = ("--json", "--length-penalty", "1.4", "--with", small_model.folder)
+    _, out, _ = command("translate", small_model.folder, small_model.source, *options)
+    translated = [json.loads(line)["translations"][0] for line in out.splitlines()]
+    (tmp_path / "translations").write_text("".join(each["text"] + "\n" for each in translated))
+    _, out, _ = command("score", small_model.folder, small_model.source, tmp_path / "translations", *options)
+    scored = [json.loads(line) for line in out.splitlines()]
+    for name in ("log_probability", "score"):
+        assert [each[name] for each in scored] == pytest.approx([each[name] for each in translated], abs=1e-4)
+
+
+def test_an_impossible_length_penalty_is_refused(command: Command, small_model: SmallModel) -> None:
+    code, out, messages = command("score", small_model.folder, small_model.source, "--length-penalty", "-1")
+    assert (code, out) == (2, "")
+    assert "length-penalty must be from 0 to 10" in messages
+
+
 def test_plain_output_is_one_number_a_line(command: Command, small_model: SmallModel) -> None:
     _, out, messages = command("score", small_model.folder, small_model.source, small_model.target)
     numbers = [float(line) for line in out.splitlines()]

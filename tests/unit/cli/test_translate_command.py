@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -78,10 +80,50 @@ def test_json_has_an_object_a_line_with_scores_best_first(command: Command, smal
     assert "fünf" in out  # as text, not as escapes
     scores = [translation["score"] for translation in first["translations"]]
     assert scores == sorted(scores, reverse=True)
-    assert set(first["translations"][0]) == {
-        "text", "score", "log_probability", "num_tokens", "is_cut", "source_is_cut",
+    assert set(first["translations"][0]) >= {
+        "text", "score", "log_probability", "num_tokens", "is_cut", "source_is_cut", "tokens",
     }  # fmt: skip
     assert second["translations"][0]["text"] == ""
+    assert second["translations"][0]["tokens"] == []
+
+
+def test_json_has_each_token_with_its_probability_and_alternatives(
+    command: Command, small_model: SmallModel
+) -> None:
+    _, out, _ = command("translate", small_model.folder, "--json", "--alternatives", "3", stdin="one two\n")
+    [best] = json.loads(out)["translations"]
+    assert "".join(each["token"] for each in best["tokens"]) == "▁eins▁zwei</s>"
+    total = sum(each["log_probability"] for each in best["tokens"])
+    assert total == pytest.approx(best["log_probability"], abs=1e-4)
+    for each in best["tokens"]:
+        assert len(each["alternatives"]) == 3
+        assert each["alternatives"][0]["log_probability"] >= each["log_probability"] - 1e-6
+
+
+def test_wishes_are_met(command: Command, small_model: SmallModel) -> None:
+    def run(*arguments: str) -> list[str]:
+        out = command("translate", small_model.folder, *arguments, stdin="one two\nfive six\n")[1]
+        return out.removesuffix("\n").split("\n")
+
+    assert not any("zwei" in line for line in run("--forbid", "zwei", "--forbid", "drei"))
+    assert all("acht" in line and "neun" in line for line in run("--require", "acht", "--require", "neun"))
+    assert all(line.startswith("zehn e") for line in run("--prefix", "zehn e"))
+    assert run("--sample", "1", "--top-k", "1") == ["eins zwei", "fünf sechs"]
+    assert len(run("--sample", "2", "--n-best", "4", "--seed", "3")) == 8
+    assert len(set(run("--n-best", "3", "--diverse", "1"))) == 6
+    long = [json.loads(line)["translations"][0] for line in run("--min-length", "9", "--no-repeat", "2", "--json")]
+    assert all(each["num_tokens"] >= 10 for each in long)
+    assert all(len(line.split()) < 2 for line in run("--max-length", "1"))
+    assert run("--with", str(small_model.folder)) == ["eins zwei", "fünf sechs"]
+
+
+def test_draws_are_the_same_in_chunks_of_any_size(
+    command: Command, small_model: SmallModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("translate", small_model.folder, small_model.source, "--sample", "1.5", "--n-best", "2")
+    _, whole, _ = command(*arguments)
+    monkeypatch.setattr(sys.modules["sixfold.cli.translate"], "LINES_AT_ONCE", 3)
+    assert command(*arguments)[1] == whole
 
 
 def test_a_wider_beam_never_finds_a_less_probable_translation(command: Command, small_model: SmallModel) -> None:
@@ -138,6 +180,13 @@ def test_a_changed_model_is_refused(command: Command, small_model: SmallModel, t
     [
         ("--beam", "0"), ("--beam", "1000000000"), ("--n-best", "9"), ("--n-best", "0"),
         ("--length-penalty", "-1"), ("--length-penalty", "nan"), ("--device", "abacus"), ("no-such-file",),
+        ("--sample", "0"), ("--sample", "-1"), ("--sample", "1", "--top-p", "0"), ("--top-k", "3"),
+        ("--seed", "1"),
+        ("--sample", "1", "--beam", "4"), ("--diverse", "1"), ("--min-length", "9", "--max-length", "8"),
+        ("--forbid", "zwei", "--require", "zwei"), ("--forbid", "zwei", "--prefix", "eins zwei"), ("--forbid", ""),
+        ("--require", "acht neun zehn", "--max-length", "1"), ("--beam", "1", "--require", "acht"),
+        ("--alternatives", "2"), ("--json", "--alternatives", "-1"), ("--with", "no/such/model"),
+        ("--max-length", "1000000000"), ("--no-repeat", "0"),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused(
@@ -183,4 +232,61 @@ def test_a_reader_that_goes_away_ends_it_quietly(start: Start, small_model: Smal
         messages = process.stderr.read()
         process.wait(timeout=120)
     assert messages == b""
-    assert process.returncode == 1
+    assert process.returncode == 141  # as of any tool that a closed pipe ends
+
+
+def test_a_person_who_types_sees_the_translation_as_it_is_written(small_model: SmallModel) -> None:
+    keyboard, terminal = os.openpty()
+    arguments = [sys.executable, "-m", "sixfold", "translate", str(small_model.folder), "--beam", "1"]
+    with subprocess.Popen(arguments, stdin=terminal, stdout=subprocess.PIPE) as process:
+        os.write(keyboard, b"one two\n\nfive six\n\x04")
+        out, _ = process.communicate(timeout=250)
+    os.close(keyboard)
+    os.close(terminal)
+    assert process.returncode == 0
+    assert out.decode() == "eins zwei\n\nfünf sechs\n"
+
+
+def test_a_line_of_a_megabyte_is_cut_within_bounds(start: Start, small_model: SmallModel) -> None:
+    with start("translate", small_model.folder, "--max-length", "5") as process:
+        out, messages = process.communicate(
+            b"one two\n" + b"one " * 262_144 + b"\n\xc3\xbf\xc2\x80\n", timeout=120
+        )
+    assert process.returncode == 0
+    assert len(out.split(b"\n")) == 4
+    assert b"line 2 is longer than the model reads at once" in messages
+
+
+def test_json_has_the_words_that_belong_together_and_reasons_to_look_twice(
+    command: Command, small_model: SmallModel
+) -> None:
+    _, out, _ = command("translate", small_model.folder, "--json", stdin="one two three\n\n")
+    first, empty = (json.loads(line) for line in out.splitlines())
+    [best] = first["translations"]
+    for link in best["alignment"]:
+        assert first["source"][link["source_start"] : link["source_end"]] in {"one", "two", "three"}
+        assert best["text"][link["target_start"] : link["target_end"]] in {"eins", "zwei", "drei"}
+    assert {link["target_start"] for link in best["alignment"]} == {0, 5, 10}
+    assert best["flags"] == []
+    assert (empty["translations"][0]["alignment"], empty["translations"][0]["flags"]) == ([], [])
+    _, out, _ = command("translate", small_model.folder, "--json", "--max-length", "1", stdin="one two 1987\n")
+    faults = {flag["fault"] for flag in json.loads(out)["translations"][0]["flags"]}
+    assert {"output_limit", "numbers"} <= faults
+
+
+def test_protected_spans_come_out_as_they_went_in(command: Command, small_model: SmallModel) -> None:
+    line = 'one <b>two</b> {name} three, see https://example.org/x?y=1 <a href="z">four %s</a>'
+    code, out, _ = command("translate", small_model.folder, "--protect", stdin=f"{line}\n\none two\n")
+    first, second, third = out.removesuffix("\n").split("\n")
+    assert code == 0
+    for span in ("<b>", "</b>", "{name}", "https://example.org/x?y=1", '<a href="z">', "%s", "</a>"):
+        assert first.count(span) == 1
+    assert (second, third) == ("", "eins zwei")
+    code, _, messages = command("translate", small_model.folder, "--protect", "--n-best", "2", stdin="one\n")
+    assert code == 2
+    assert "--n-best" in messages
+
+
+def test_tags_stand_around_the_words_they_stood_around(command: Command, small_model: SmallModel) -> None:
+    _, out, _ = command("translate", small_model.folder, "--protect", stdin="one <b>two</b> three\n")
+    assert out == "eins <b>zwei</b> drei\n"

@@ -44,10 +44,10 @@ class Oracle:
 class PrefixStepper:
     """A stepper whose only memory is what a search told it: a row that is reordered wrongly is another prefix."""
 
-    def __init__(self, oracle: Oracle, sentences: list[int], hypotheses: int) -> None:
+    def __init__(self, oracle: Oracle, sentences: list[int]) -> None:
         self.oracle = oracle
         self.sentences = sentences
-        self.prefixes: list[tuple[int, ...]] = [()] * (len(sentences) * hypotheses)
+        self.prefixes: list[tuple[int, ...]] = [()] * len(sentences)
         self.num_rows: list[int] = []
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -67,13 +67,13 @@ def run_beam(
     oracle: Oracle, sentences: list[int], limits: list[int], beam: int, alpha: float = 0.6, n_best: int = 1
 ) -> list[list[Hypothesis]]:
     """Search some sentences together."""
-    stepper = PrefixStepper(oracle, sentences, beam)
+    stepper = PrefixStepper(oracle, sentences)
     return beam_search(stepper, torch.tensor(limits), BOS, EOS, BeamOptions(beam, alpha, n_best))
 
 
 def run_greedy(oracle: Oracle, sentences: list[int], limits: list[int], alpha: float = 0.0) -> list[Hypothesis]:
     """Search some sentences together, greedily."""
-    return greedy_search(PrefixStepper(oracle, sentences, 1), torch.tensor(limits), BOS, EOS, alpha)
+    return greedy_search(PrefixStepper(oracle, sentences), torch.tensor(limits), BOS, EOS, alpha)
 
 
 def all_outputs(oracle: Oracle, sentence: int, limit: int, alpha: float) -> list[Hypothesis]:
@@ -240,10 +240,10 @@ def test_a_sentence_that_is_done_costs_no_more_steps() -> None:
         oracle.known[1, *prefix] = torch.tensor([0.0, -50.0, 1.0, 0.0]).log_softmax(dim=0)
     oracle.known[1,] = torch.tensor([0.0, -50.0, 1.0, 0.0]).log_softmax(dim=0)
     for beam in (1, 3):
-        stepper = PrefixStepper(oracle, [0, 1], beam)
+        stepper = PrefixStepper(oracle, [0, 1])
         beam_search(stepper, torch.tensor([9, 3]), BOS, EOS, BeamOptions(beam, 0.6, 1))
-        assert stepper.num_rows == [2 * beam, beam, beam]
-    stepper = PrefixStepper(oracle, [0, 1], 1)
+        assert stepper.num_rows == [2, beam, beam]
+    stepper = PrefixStepper(oracle, [0, 1])
     greedy_search(stepper, torch.tensor([9, 3]), BOS, EOS)
     assert stepper.num_rows == [2, 1, 1]
 
@@ -259,7 +259,7 @@ def test_stopping_early_changes_nothing(alpha: float, n_best: int, seed: int) ->
     oracle, limits = Oracle(seed), [9, 4, 7]
     stopped = run_beam(oracle, [0, 1, 2], limits, 3, alpha, n_best)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "can_still_win", lambda state, _: state.scores[:, 0] > search.NEVER)
+        patch.setattr(search, "can_still_win", lambda beam, _: beam.scores[0] > search.NEVER)
         assert run_beam(oracle, [0, 1, 2], limits, 3, alpha, n_best) == stopped
 
 
@@ -267,7 +267,7 @@ def steps_of(oracles: Iterator[Oracle]) -> int:
     """Return how many steps the searches of one long sentence each take."""
     total = 0
     for oracle in oracles:
-        stepper = PrefixStepper(oracle, [0], 3)
+        stepper = PrefixStepper(oracle, [0])
         beam_search(stepper, torch.tensor([40]), BOS, EOS, BeamOptions(3, 0.6, 1))
         total += len(stepper.num_rows)
     return total

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 import torch
 
 from sixfold.decode import translate as module
+from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import score_ids
-from sixfold.decode.search import BeamOptions, Hypothesis
+from sixfold.decode.search import Hypothesis
+from sixfold.decode.spelling import occurs
 from sixfold.decode.translate import Translation, Translator, load
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
@@ -68,6 +71,11 @@ def texts(found: list[list[Translation]]) -> list[list[str]]:
     return [[each.text for each in translations] for translations in found]
 
 
+def hypotheses(translator: Translator, ids: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+    """Search one batch of token ids."""
+    return translator.search_batch(ids, translator.prepare(options), range(len(ids)))
+
+
 def scores(found: list[list[Translation]]) -> list[float]:
     """Return all scores in one row."""
     return [each.score for translations in found for each in translations]
@@ -80,12 +88,12 @@ def scores(found: list[list[Translation]]) -> list[float]:
 def test_a_text_is_translated_alone_as_in_any_batch_and_order(
     trained: Translator, beam: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = trained.search(SENTENCES, beam=beam, n_best=beam)
+    together = trained.search(SENTENCES, SearchOptions(beam=beam, n_best=beam))
     assert len({best.text for best, *_ in together}) > 30
-    alone = [trained.search([text], beam=beam, n_best=beam)[0] for text in SENTENCES]
+    alone = [trained.search([text], SearchOptions(beam=beam, n_best=beam))[0] for text in SENTENCES]
     order = random.Random(seed).sample(range(60), 60)
     monkeypatch.setattr(module, "BATCH_TOKENS", 40 * beam)
-    shuffled = trained.search([SENTENCES[i] for i in order], beam=beam, n_best=beam)
+    shuffled = trained.search([SENTENCES[i] for i in order], SearchOptions(beam=beam, n_best=beam))
     back = [shuffled[order.index(i)] for i in range(60)]
     for other in (alone, back):
         assert texts(other) == texts(together)
@@ -95,9 +103,9 @@ def test_a_text_is_translated_alone_as_in_any_batch_and_order(
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_random_weights_translate_alone_as_in_a_batch(tokenizer: Tokenizer, variant: str) -> None:
     translator = Translator(random_model(tokenizer, **VARIANTS[variant]), tokenizer, DecodeConfig(extra_tokens=8))
-    ids, options = tokenizer.encode_batch(SENTENCES[:20]), BeamOptions(beam=4, n_best=3)
-    together = translator.search_batch(ids, options)
-    alone = [translator.search_batch([row], options)[0] for row in ids]
+    ids, options = tokenizer.encode_batch(SENTENCES[:20]), SearchOptions(beam=4, n_best=3)
+    together = hypotheses(translator, ids, options)
+    alone = [hypotheses(translator, [row], options)[0] for row in ids]
     assert len({each.tokens for found in together for each in found}) > 5
     assert [[each.tokens for each in found] for found in alone] == [
         [each.tokens for each in found] for found in together
@@ -112,9 +120,10 @@ def test_repeating_a_translation_repeats_it_exactly(trained: Translator) -> None
 
 
 def reference_beam(
-    model: Transformer, source: list[int], limit: int, options: BeamOptions
+    model: Transformer, source: list[int], limit: int, options: SearchOptions
 ) -> list[tuple[float, tuple[int, ...]]]:
     """Search without cache, batch or early stop; return (score, tokens) of the n best."""
+    assert options.beam
     beams: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished = []
     for length in range(1, limit + 1):
@@ -125,16 +134,16 @@ def reference_beam(
                 if token == EOS_ID or (length < limit and token not in (PAD_ID, BOS_ID, UNK_ID)):
                     extended.append((total + log_prob, (*tokens, token)))
         best = sorted(extended, reverse=True)[: 2 * options.beam]
-        penalty = ((5 + length) / 6) ** options.alpha
+        penalty = ((5 + length) / 6) ** 0.6
         finished += [(total / penalty, tokens) for total, tokens in best[: options.beam] if tokens[-1] == EOS_ID]
         beams = [each for each in best if each[1][-1] != EOS_ID][: options.beam]
     return sorted(finished, reverse=True)[: options.n_best]
 
 
-def check_against_reference(translator: Translator, sentences: list[str], options: BeamOptions) -> None:
+def check_against_reference(translator: Translator, sentences: list[str], options: SearchOptions) -> None:
     """Compare a batched and cached search with the plain one."""
     ids = translator.tokenizer.encode_batch(sentences)
-    for source, found in zip(ids, translator.search_batch(ids, options), strict=True):
+    for source, found in zip(ids, hypotheses(translator, ids, options), strict=True):
         limit = len(source) + translator.decode.extra_tokens
         expected = reference_beam(translator.model, source, limit, options)
         assert [each.tokens for each in found] == [tokens for _, tokens in expected]
@@ -145,19 +154,19 @@ def check_against_reference(translator: Translator, sentences: list[str], option
 @torch.no_grad()
 def test_the_cached_search_finds_what_a_search_without_cache_finds(tokenizer: Tokenizer, variant: str) -> None:
     translator = Translator(random_model(tokenizer, **VARIANTS[variant]), tokenizer, DecodeConfig(extra_tokens=3))
-    check_against_reference(translator, ["blue tree", "dog", "old man sees"], BeamOptions(beam=3, n_best=3))
+    check_against_reference(translator, ["blue tree", "dog", "old man sees"], SearchOptions(beam=3, n_best=3))
 
 
 @torch.no_grad()
 def test_the_cached_search_of_a_trained_model_finds_what_one_without_cache_finds(trained: Translator) -> None:
     translator = Translator(trained.model, trained.tokenizer, DecodeConfig(extra_tokens=4))
-    check_against_reference(translator, SENTENCES[3:6], BeamOptions(beam=4, n_best=2))
+    check_against_reference(translator, SENTENCES[3:6], SearchOptions(beam=4, n_best=2))
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_scoring_the_tokens_gives_the_log_probability_that_was_reported(trained: Translator, beam: int) -> None:
     ids = trained.tokenizer.encode_batch(SENTENCES)
-    found = trained.search_batch(ids, BeamOptions(beam, n_best=beam))
+    found = hypotheses(trained, ids, SearchOptions(beam, n_best=beam))
     rows = [(source, each) for source, best in zip(ids, found, strict=True) for each in best]
     scored = score_ids(trained.model, [source for source, _ in rows], [list(each.tokens[:-1]) for _, each in rows])
     reported = [each.log_probability for _, each in rows]
@@ -183,7 +192,7 @@ def test_empty_lines_stay_empty_and_the_order_is_kept(trained: Translator) -> No
     found = trained.translate(lines)
     assert [i for i, text in enumerate(found) if not text] == [0, 2, 5]
     assert [found[1], found[3], found[4]] == trained.translate(["old man", "dog", "blue house and small tree"])
-    assert trained.search([""], n_best=3) == [[Translation("", 0.0, 0.0, 0)]]
+    assert trained.search([""], SearchOptions(n_best=3)) == [[Translation("", 0.0, 0.0, 0)]]
     assert trained.translate([]) == []
 
 
@@ -205,7 +214,7 @@ def test_line_breaks_that_a_model_spells_as_bytes_never_reach_the_text(tokenizer
 @pytest.mark.parametrize("beam", [1, 4])
 def test_marks_that_are_no_text_are_never_said(tokenizer: Tokenizer, mark: int, beam: int) -> None:
     translator = Translator(one_answer_model(tokenizer, mark), tokenizer, DecodeConfig(extra_tokens=5))
-    for best in translator.search_batch([[7, 8, 9]], BeamOptions(beam))[0]:
+    for best in hypotheses(translator, [[7, 8, 9]], SearchOptions(beam))[0]:
         assert not {PAD_ID, BOS_ID, UNK_ID} & set(best.tokens)
 
 
@@ -255,7 +264,7 @@ def test_a_text_that_is_too_long_is_cut_and_says_so(trained: Translator, monkeyp
     ids = trained.tokenizer.encode(text)
     assert len(ids) > 12
     [[long], [short]] = translator.search([text, "old man"])
-    [[beginning]] = trained.search_batch([ids[:12]], BeamOptions())
+    [[beginning]] = hypotheses(trained, [ids[:12]], SearchOptions())
     assert (long.source_is_cut, short.source_is_cut) == (True, False)
     assert long.text == trained.tokenizer.decode(beginning.tokens)
 
@@ -287,30 +296,29 @@ def test_learned_positions_suffice_for_the_longest_source_and_output(tokenizer: 
 @pytest.mark.parametrize(
     "wish",
     [
-        {"beam": 0},
-        {"beam": -1},
-        {"beam": 10**9},
         {"beam": 4, "n_best": 5},
         {"beam": 1, "n_best": 2},
-        {"n_best": 0},
-        {"n_best": 10**9},
-        {"length_penalty": -0.1},
-        {"length_penalty": float("nan")},
-        {"length_penalty": 1e9},
+        {"beam": 1, "require": ("Hund",)},
+        {"max_length": 3, "prefix": "Ein Mann"},
+        {"max_length": 1, "require": ("klein blau",)},
+        {"min_length": 5000},
     ],
 )
 def test_a_search_that_cannot_be_is_refused_before_anything_is_done(
-    trained: Translator, wish: dict[str, float]
+    trained: Translator, wish: dict[str, int]
 ) -> None:
     with pytest.raises(ConfigError):
-        trained.search(["dog"], **wish)
+        trained.search(["dog"], SearchOptions(**wish))
 
 
 def test_the_model_folder_decides_how_to_search_unless_the_caller_does(trained: Translator) -> None:
-    assert trained.options(None, 1, None) == BeamOptions(beam=4, alpha=0.6, n_best=1)
-    assert trained.options(2, 2, 1.5) == BeamOptions(beam=2, alpha=1.5, n_best=2)
+    def resolved(translator: Translator, **wishes: float) -> tuple[int, float, int]:
+        return astuple(translator.prepare(SearchOptions(**wishes)).beam)  # type: ignore[arg-type,return-value]
+
+    assert resolved(trained) == (4, 0.6, 1)
+    assert resolved(trained, beam=2, n_best=2, length_penalty=1.5) == (2, 1.5, 2)
     other = Translator(trained.model, trained.tokenizer, DecodeConfig(beam=7, length_penalty=0.2))
-    assert other.options(None, 7, None) == BeamOptions(beam=7, alpha=0.2, n_best=7)
+    assert resolved(other, n_best=7) == (7, 0.2, 7)
 
 
 def test_batches_hold_every_text_once_longest_first_within_the_budget(
@@ -374,3 +382,228 @@ def test_a_hypothesis_becomes_a_translation_with_all_its_numbers(trained: Transl
     tokens = (*trained.tokenizer.encode("Hund"), EOS_ID)
     found = trained.finish(Hypothesis(tokens, -2.0, -1.5, is_cut=True), source_is_cut=True)
     assert found == Translation("Hund", -1.5, -2.0, len(tokens), is_cut=True, source_is_cut=True)
+
+
+# What must and must not be written: the text decides
+
+
+@pytest.fixture
+def brief(trained: Translator) -> Translator:
+    """Return the trained model with little patience for outputs that do not end."""
+    return Translator(trained.model, trained.tokenizer, DecodeConfig(extra_tokens=8))
+
+
+def all_texts(translator: Translator, options: SearchOptions) -> list[str]:
+    """Return all translations of some sentences."""
+    return [each.text for found in translator.search(SENTENCES[:8], options) for each in found]
+
+
+@pytest.mark.parametrize(
+    "how", [{"beam": 1}, {"n_best": 4}, {"sample": 1.0, "n_best": 2}, {"n_best": 3, "diverse": 0.5}]
+)
+def test_no_text_has_a_forbidden_word_and_others_go_on_as_they_were(
+    brief: Translator, how: dict[str, float]
+) -> None:
+    plain = all_texts(brief, SearchOptions(**how))
+    assert any(occurs("Hund", text) or occurs("sieht malt", text) for text in plain)
+    found = all_texts(brief, SearchOptions(forbid=("Hund", "sieht malt", "Ba"), **how))
+    assert not any(occurs(word, text) for text in found for word in ("Hund", "sieht malt", "Ba"))
+    assert any(occurs("Baum", text) for text in found)  # a longer word is another word
+    unheard = all_texts(brief, SearchOptions(forbid=("Xylophon",), **how))
+    assert unheard == plain
+
+
+@pytest.mark.parametrize("prefix", ["Hau", "Haus", "Haus ", "klein blau und", "Ümläut 日本", "▁", " Haus"])
+@pytest.mark.parametrize("how", [{"beam": 1}, {"n_best": 3}, {"sample": 1.0}])
+def test_every_text_begins_with_the_prefix(brief: Translator, how: dict[str, float], prefix: str) -> None:
+    found = all_texts(brief, SearchOptions(prefix=prefix, **how))
+    assert all(text.startswith(prefix) for text in found)
+    assert len(set(found)) > 3
+
+
+def test_a_prefix_that_would_have_come_anyway_changes_nothing(brief: Translator) -> None:
+    for text, [best] in zip(SENTENCES[:16], brief.search(SENTENCES[:16]), strict=True):
+        beginning = best.text[: len(best.text) // 2].strip()
+        if beginning and not best.is_cut:
+            assert brief.search([text], SearchOptions(prefix=beginning))[0][0].score >= best.score - 1e-4
+
+
+@pytest.mark.parametrize("beam", [2, 5])
+def test_every_text_has_all_required_phrases(brief: Translator, beam: int) -> None:
+    phrases = ("Fenster und", "und klein", "Käse", "%")
+    for text in all_texts(brief, SearchOptions(beam=beam, n_best=2, require=phrases)):
+        assert all(occurs(phrase, text) for phrase in phrases)
+    with_rules = SearchOptions(beam=beam, require=("Haus",), forbid=("Hund",), prefix="alt", min_length=4)
+    for text in all_texts(brief, with_rules):
+        assert occurs("Haus", text)
+        assert not occurs("Hund", text)
+        assert text.startswith("alt")
+
+
+def test_a_required_word_takes_the_place_where_it_costs_least(brief: Translator) -> None:
+    [[plain]] = brief.search(["old man sees dog"])
+    [[best]] = brief.search(["old man sees dog"], SearchOptions(require=(plain.text.split()[1],)))
+    assert best.text == plain.text
+    assert best.score == pytest.approx(plain.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("how", [{"beam": 1}, {"n_best": 3}, {"sample": 1.0}])
+def test_lengths_stay_within_their_bounds(brief: Translator, how: dict[str, float]) -> None:
+    options = SearchOptions(min_length=6, max_length=9, **how)
+    found = [each for best in brief.search(SENTENCES[:8], options) for each in best]
+    assert all(6 <= each.num_tokens - 1 <= 9 for each in found)
+    assert any(each.is_cut for each in found)
+
+
+def test_what_never_repeats_has_no_n_tokens_twice(brief: Translator) -> None:
+    found = brief.search(["dog dog dog dog dog dog", *SENTENCES[:8]], SearchOptions(no_repeat=2, min_length=12))
+    for [best] in found:
+        pairs = list(zip(best.tokens, best.tokens[1:], strict=False))
+        assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"length_penalty": 1.3},
+        {"sample": 1.5, "n_best": 3, "seed": 5},
+        {"n_best": 4, "diverse": 0.7},
+        {"require": ("Haus",), "n_best": 2},
+        {"forbid": ("Hund",), "no_repeat": 3, "min_length": 5, "prefix": "Ba"},
+    ],
+)
+def test_whatever_the_options_the_log_probabilities_are_those_of_the_model(
+    brief: Translator, how: dict[str, float]
+) -> None:
+    found = brief.search(SENTENCES[:8], SearchOptions(**how))
+    rows = [(text, each) for text, best in zip(SENTENCES[:8], found, strict=True) for each in best]
+    ids = brief.tokenizer.encode_batch([text for text, _ in rows])
+    scored = score_ids(brief.model, ids, [list(each.tokens[:-1]) for _, each in rows])
+    reported = [each.log_probability for _, each in rows]
+    assert [each.log_probability for each in scored] == pytest.approx(reported, abs=1e-4)
+    alpha = how.get("length_penalty")
+    assert [brief.penalised(each, alpha) for each in scored] == pytest.approx(
+        [each.score for _, each in rows], abs=1e-4
+    )
+    tokens = brief.token_scores(SENTENCES[:8], found, num_alternatives=2)
+    assert [sum(each.log_probability for each in row) for row in tokens] == pytest.approx(reported, abs=1e-4)
+    assert [len(row) for row in tokens] == [each.num_tokens for _, each in rows]
+    assert all(len(each.alternatives) == 2 for row in tokens for each in row)
+
+
+# Draws
+
+
+def test_draws_depend_on_the_place_in_the_input_and_not_on_the_company(
+    brief: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = SearchOptions(sample=1.0, n_best=3, seed=4)
+    together = brief.search(SENTENCES[:8], options)
+    monkeypatch.setattr(module, "BATCH_TOKENS", 40)
+    assert texts(brief.search(SENTENCES[:8], options)) == texts(together)
+    alone = [brief.search([text], options, first_place=i)[0] for i, text in enumerate(SENTENCES[:8])]
+    assert texts(alone) == texts(together)
+    assert texts(brief.search([SENTENCES[0]] * 9, options))[8] != texts(together)[0]
+    fewer = brief.search(SENTENCES[:8], SearchOptions(sample=1.0, seed=4))
+    assert [best.text for best, *_ in fewer] == [first.text for first, *_ in together]
+    other = brief.search(SENTENCES[:8], SearchOptions(sample=1.0, n_best=3, seed=5))
+    assert texts(other) != texts(together)
+
+
+def test_a_low_temperature_or_one_choice_is_greedy(brief: Translator) -> None:
+    greedy = brief.translate(SENTENCES, beam=1)
+    assert brief.translate(SENTENCES, SearchOptions(sample=1.0, top_k=1)) == greedy
+    cold = brief.translate(SENTENCES, SearchOptions(sample=0.01))
+    assert sum(ours == theirs for ours, theirs in zip(cold, greedy, strict=True)) >= 55
+
+
+# Diverse
+
+
+def shared_words(found: list[list[Translation]]) -> float:
+    """Return which share of the words of a translation its neighbours have too, on average."""
+    shares = []
+    for best in found:
+        words = [set(each.text.split()) for each in best]
+        shares += [len(a & b) / max(1, len(a | b)) for i, a in enumerate(words) for b in words[:i]]
+    return sum(shares) / len(shares)
+
+
+def test_diverse_translations_share_fewer_words_and_the_best_one_stays(brief: Translator) -> None:
+    plain = brief.search(SENTENCES[:12], SearchOptions(n_best=4))
+    diverse = [brief.search(SENTENCES[:12], SearchOptions(n_best=4, diverse=cost)) for cost in (0.5, 2.0)]
+    assert shared_words(plain) > shared_words(diverse[0]) + 0.02 > shared_words(diverse[1]) + 0.04
+    for ours, theirs in zip(plain, diverse[0], strict=True):
+        assert ours[0].text in [each.text for each in theirs]
+        assert len({each.text for each in theirs}) == len(theirs)
+
+
+# Ensembles
+
+
+def test_a_model_with_itself_is_the_model(brief: Translator) -> None:
+    twice = Translator(brief.model, brief.tokenizer, brief.decode, partners=[brief.model])
+    options = SearchOptions(n_best=3)
+    ours, theirs = twice.search(SENTENCES[:8], options), brief.search(SENTENCES[:8], options)
+    assert texts(ours) == texts(theirs)
+    assert scores(ours) == pytest.approx(scores(theirs), abs=1e-4)
+
+
+def test_an_ensemble_is_scored_as_it_translates_and_by_the_average_probability(brief: Translator) -> None:
+    other = random_model(brief.tokenizer, spread=1.0).float()
+    both = Translator(brief.model, brief.tokenizer, brief.decode, partners=[other])
+    found = both.search(SENTENCES[:8], SearchOptions(n_best=2, length_penalty=0.9))
+    tokens = both.token_scores(SENTENCES[:8], found)
+    reported = [each.log_probability for best in found for each in best]
+    assert [sum(each.log_probability for each in row) for row in tokens] == pytest.approx(reported, abs=1e-4)
+    [source], [target] = (brief.tokenizer.encode_batch([text]) for text in ("old dog", "alt Hund"))
+    inputs = torch.tensor([[*source, EOS_ID]]), torch.tensor([[BOS_ID, *target]])
+    with torch.no_grad():
+        mean = sum(model(*inputs).softmax(dim=-1) for model in (brief.model, other)) / 2
+    expected = mean[0, range(len(target) + 1), [*target, EOS_ID]].log().sum()  # type: ignore[index]
+    assert both.score(["old dog"], ["alt Hund"])[0].log_probability == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_partners_of_another_tokenizer_are_refused(brief: Translator, tmp_path: Path) -> None:
+    save(tmp_path / "one", brief)
+    save(tmp_path / "two", brief)
+    both = load(tmp_path / "one", "cpu", partners=[tmp_path / "two"])
+    assert both.translate(SENTENCES[:5]) == load(tmp_path / "one", "cpu").translate(SENTENCES[:5])
+    stranger = Tokenizer.learn(["quite other words than those"], 290)
+    model = Transformer(brief.model.config.model_copy(update={"vocabulary": stranger.vocabulary}))
+    save(tmp_path / "stranger", Translator(model, stranger, DecodeConfig()))
+    with pytest.raises(ConfigError, match="another tokenizer"):
+        load(tmp_path / "one", "cpu", partners=[tmp_path / "stranger"])
+
+
+# Streaming
+
+
+@pytest.mark.parametrize("how", [{}, {"sample": 1.0}, {"forbid": ("Hund",), "prefix": "al", "min_length": 5}])
+def test_a_stream_is_the_translation_piece_by_piece(brief: Translator, how: dict[str, float]) -> None:
+    options = SearchOptions(beam=1, **how)
+    for place, text in enumerate(SENTENCES[:8]):
+        pieces = list(brief.stream(text, options, place))
+        assert "".join(pieces) == brief.search([text], options, first_place=place)[0][0].text
+        assert all(pieces)
+    assert len(list(brief.stream(SENTENCES[8]))) > 3
+    assert list(brief.stream("")) == []
+
+
+def test_a_stream_of_bytes_waits_for_whole_characters(tokenizer: Tokenizer, seed: int) -> None:
+    for spread in (2.0, 4.0):
+        model = random_model(tokenizer, spread=spread)
+        with torch.no_grad():
+            model.embedding.weight[4:260] *= 2  # the bytes
+        translator = Translator(model, tokenizer, DecodeConfig(extra_tokens=20))
+        for number in range(5):
+            options = SearchOptions(sample=3.0, seed=seed + number)
+            assert (
+                "".join(translator.stream("old tree", options)) == translator.translate(["old tree"], options)[0]
+            )
+
+
+def test_what_is_revised_cannot_be_streamed(brief: Translator) -> None:
+    for how in ({"beam": 4}, {"sample": 1.0, "n_best": 2}):
+        with pytest.raises(ConfigError, match="never revised"):
+            next(brief.stream("dog", SearchOptions(**how)))

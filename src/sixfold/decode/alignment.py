@@ -1,0 +1,131 @@
+"""Which word of a translation comes from which word of its source, from the model's attention to the source.
+
+The rule: when the model writes a token, every head of every layer looks at the source. These weights are averaged
+over all heads and layers and over the tokens of a target word, summed over the tokens of a source word, and
+balanced: what a source word got is divided by what it got from all words. A target word belongs to the source word
+with the largest share. A source word that none belongs to is given to the target word that looked at it most.
+`benchmarks/alignment.py` compares this rule with others.
+
+Shapes: B pairs, M source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sixfold.decode.scoring import forced_batch
+from sixfold.models.attention_maps import Kind, watched_hidden
+from sixfold.models.transformer import Transformer
+from sixfold.text import Tokenizer
+from sixfold.text.words import Span, token_spans, words
+
+TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two words that belong together, as characters of the source and of the translation."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    weight: float  # the share of the target word's balanced attention, from 0 to 1
+
+
+def align_ids(
+    models: Sequence[Transformer], tokenizer: Tokenizer, sources: Sequence[list[int]], targets: Sequence[list[int]]
+) -> list[list[Link]]:
+    """Return the links between the texts of one batch of token ids (without marks); models are averaged."""
+    each = torch.stack([source_attention(model, sources, targets) for model in models])
+    attention = each.mean(dim=0).cpu()
+    return [
+        word_links(tokenizer, source, target, attention[i, : len(target), : len(source)])
+        for i, (source, target) in enumerate(zip(sources, targets, strict=True))
+    ]
+
+
+@torch.inference_mode()
+def source_attention(model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
+    """Return how much the model looked at each source token to write each target token (B, T, M)."""
+    source, target_in, _ = forced_batch(model, sources, targets)
+    attention = torch.zeros(*target_in.shape, source.size(1), device=source.device)
+
+    def watch(kind: Kind, weights: Tensor) -> None:
+        if kind == "cross":
+            attention.add_(weights.mean(dim=1) / model.config.decoder_layers)
+
+    watched_hidden(model, source, target_in, watch)
+    return attention
+
+
+def word_links(tokenizer: Tokenizer, source: list[int], target: list[int], attention: Tensor) -> list[Link]:
+    """Return the links between two texts, given the attention (target tokens, source tokens)."""
+    source_words, source_shares = words_of(tokenizer, source)
+    target_words, target_shares = words_of(tokenizer, target)
+    weights = word_weights(attention, source_shares, target_shares)
+    return [
+        Link(*source_words[i], *target_words[j], weight=round(float(weights[j, i]), 4)) for j, i in pairs(weights)
+    ]
+
+
+def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[list[Span], Tensor]:
+    """Return the words of a text given as tokens, and which share of each token lies in each (tokens, words)."""
+    found = words(tokenizer.decode(ids))
+    return found, membership(token_spans(tokenizer.pieces(ids)), found)
+
+
+def membership(tokens: Sequence[Span], words: Sequence[Span]) -> Tensor:
+    """Return which share of each token (tokens, words) lies in each word."""
+    shares = torch.zeros(len(tokens), len(words))
+    first = 0
+    for row, (start, end) in enumerate(tokens):
+        while first < len(words) and words[first][1] <= start:
+            first += 1
+        column = first
+        while column < len(words) and words[column][0] < end:
+            overlap = min(end, words[column][1]) - max(start, words[column][0])
+            shares[row, column] = overlap / max(1, end - start)
+            column += 1
+    return shares
+
+
+def word_weights(attention: Tensor, source_shares: Tensor, target_shares: Tensor) -> Tensor:
+    """Return the balanced attention of words to words (target words, source words); rows sum to 1."""
+    return shares_of(balanced(to_words(attention, source_shares, target_shares)))
+
+
+def to_words(attention: Tensor, source_shares: Tensor, target_shares: Tensor) -> Tensor:
+    """Return the attention (…, target words, source words): of a word's tokens to a word's tokens."""
+    each_word = target_shares / target_shares.sum(dim=0).clamp(min=TINY)
+    return each_word.T @ attention @ source_shares
+
+
+def balanced(weights: Tensor) -> Tensor:
+    """Divide what each source word got by its sum over the target.
+
+    Heads rest on tokens that mean little, such as the full stop: so much attention to one, from everywhere, says
+    nothing about where it belongs.
+    """
+    return weights / weights.sum(dim=-2, keepdim=True).clamp(min=TINY)
+
+
+def shares_of(weights: Tensor) -> Tensor:
+    """Return each target word's weights as shares of their sum."""
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=TINY)
+
+
+def pairs(weights: Tensor) -> list[tuple[int, int]]:
+    """Return the (target word, source word) pairs that belong together, in the order of the target."""
+    if not weights.numel():
+        return []
+    chosen = weights.argmax(dim=1).tolist()
+    found = {(j, i) for j, i in enumerate(chosen) if weights[j, i] > 0}
+    left_over = set(range(weights.size(1))) - set(chosen)
+    best = weights.argmax(dim=0).tolist()
+    found |= {(best[i], i) for i in left_over if weights[best[i], i] > 0}
+    return sorted(found)

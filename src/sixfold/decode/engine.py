@@ -1,0 +1,394 @@
+"""The engine: a Transformer's weights laid out for decoding, and steps made of few, large operations.
+
+It computes what `Transformer.forward` computes, but differently, because a step of decoding has few rows and
+every operation costs some microseconds however small it is:
+
+- The hypotheses of a sentence are queries side by side over its one memory, which is projected once, laid out for
+  the product, and never copied.
+- Keys and values of the target stay where they were written. All hypotheses of a sentence look at all its slots,
+  and a mask tells which slots are a hypothesis's own past: to reorder hypotheses is to reorder the mask.
+- The softmax over the vocabulary is never written down: the search needs the logits and the log of their sum.
+
+The same sentence gives the same numbers, bit for bit, alone and in any batch. All rows of a batch have the same
+padded length, which depends on the sentence alone (`padded_length`); and products are arranged so that a row's
+result does not depend on how many other rows there are (`decode/matrices.py`).
+
+Shapes: S sentences, W hypotheses of each, R = S·W rows, H heads, D head width, M source positions, P slots: one
+for each hypothesis of each step so far; d = d_model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sixfold.decode.matrices import Matrix, Precision, make_matrix
+from sixfold.decode.search import BLOCK, NEVER
+from sixfold.models.transformer import Transformer
+from sixfold.nn import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, PostNorm, PreNorm, local_mask
+from sixfold.text.tokens import EOS_ID, PAD_ID, UNK_ID
+
+LENGTH_STEP = 8  # source lengths are padded to multiples of this
+UNSEEN = -1e30  # in a mask: far below any score, yet finite, so that a query that sees nothing gives no NaN
+SLOTS = 16  # room for keys and values that is made at once
+PIECE = 1 << 19  # logits that are made at once
+SAFE_LOGIT = 80.0  # exp of this is finite in float32, and the sum of many of it too
+
+
+def padded_length(length: int) -> int:
+    """Return the length to which a source of that many tokens, end mark included, is padded."""
+    return -(-length // LENGTH_STEP) * LENGTH_STEP
+
+
+# Weights, laid out
+
+
+@dataclass(frozen=True)
+class NormWeights:
+    """A layer normalisation."""
+
+    weight: Tensor
+    bias: Tensor
+    epsilon: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the last dimension."""
+        return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """The four matrices of an attention, every head padded with zeros to the same width D, W^Q divided by √d_k.
+
+    Of self-attention, `inputs` is W^Q, W^K and W^V as one matrix; of attention to the memory it is W^Q, and
+    `memory` is the other two.
+    """
+
+    inputs: Matrix  # (d, 3·H·D) or (d, H·D)
+    inputs_bias: Tensor | None
+    memory: Matrix | None  # (d, 2·H·D)
+    memory_bias: Tensor | None
+    output: Matrix  # (H·D, d)
+    output_bias: Tensor | None
+
+
+@dataclass(frozen=True)
+class FeedForwardWeights:
+    """The two matrices of the position-wise network."""
+
+    inner: Matrix
+    inner_bias: Tensor
+    outer: Matrix
+    outer_bias: Tensor
+
+    def __call__(self, x: Tensor, add: Tensor) -> Tensor:
+        """Return the network's output for the rows x, plus `add`."""
+        return self.outer(self.inner(x, self.inner_bias).relu_(), add).add_(self.outer_bias)
+
+
+@dataclass(frozen=True)
+class EncoderLayerWeights:
+    """One layer of the encoder."""
+
+    attention: AttentionWeights
+    attention_norm: NormWeights
+    feed_forward: FeedForwardWeights
+    feed_forward_norm: NormWeights
+
+
+@dataclass(frozen=True)
+class DecoderLayerWeights:
+    """One layer of the decoder."""
+
+    attention: AttentionWeights
+    attention_norm: NormWeights
+    cross_attention: AttentionWeights
+    cross_attention_norm: NormWeights
+    feed_forward: FeedForwardWeights
+    feed_forward_norm: NormWeights
+
+
+def lay_out_norm(wrapper: nn.Module) -> NormWeights:
+    """Take the norm of a residual wrapper, or a norm itself."""
+    norm = wrapper.norm if isinstance(wrapper, PostNorm | PreNorm) else wrapper
+    assert isinstance(norm, nn.LayerNorm)
+    return NormWeights(norm.weight.detach(), norm.bias.detach(), norm.eps)
+
+
+def lay_out_attention(attention: MultiHeadAttention, num_inputs: int, precision: Precision) -> AttentionWeights:
+    """Lay out an attention whose first `num_inputs` projections, of Q, K and V, see the same input."""
+    heads, sizes = attention.heads, attention.sizes
+    d_k, width = sizes[0] // heads, max(sizes) // heads
+    scales = (1 / math.sqrt(d_k), 1.0, 1.0)
+
+    def pad_heads(rows: Tensor) -> Tensor:  # (H·d_k or H·d_v, …) to (H·D, …)
+        by_head = rows.detach().unflatten(0, (heads, -1))
+        surplus = width - by_head.size(1)
+        return F.pad(by_head, [0, 0] * (by_head.dim() - 2) + [0, surplus]).flatten(0, 1)
+
+    def lay_out(chosen: slice) -> tuple[Matrix | None, Tensor | None]:
+        parts = [*zip(attention.project.weight.split(sizes), scales, strict=True)][chosen]
+        if not parts:
+            return None, None
+        matrix = make_matrix(torch.cat([pad_heads(weight) * scale for weight, scale in parts]), precision)
+        if attention.project.bias is None:
+            return matrix, None
+        biases = [*zip(attention.project.bias.split(sizes), scales, strict=True)][chosen]
+        return matrix, torch.cat([pad_heads(bias) * scale for bias, scale in biases])
+
+    inputs, inputs_bias = lay_out(slice(num_inputs))
+    assert inputs is not None
+    bias = attention.output.bias
+    return AttentionWeights(
+        inputs,
+        inputs_bias,
+        *lay_out(slice(num_inputs, 3)),
+        output=make_matrix(pad_heads(attention.output.weight.t()).t(), precision),
+        output_bias=None if bias is None else bias.detach(),
+    )
+
+
+def lay_out_feed_forward(network: FeedForward, precision: Precision) -> FeedForwardWeights:
+    """Lay out the weights of the position-wise network."""
+    return FeedForwardWeights(
+        inner=make_matrix(network.inner.weight.detach(), precision),
+        inner_bias=network.inner.bias.detach(),
+        outer=make_matrix(network.outer.weight.detach(), precision),
+        outer_bias=network.outer.bias.detach(),
+    )
+
+
+def lay_out_encoder_layer(layer: nn.Module, precision: Precision) -> EncoderLayerWeights:
+    """Lay out the weights of one encoder layer."""
+    assert isinstance(layer, EncoderLayer)
+    return EncoderLayerWeights(
+        attention=lay_out_attention(layer.attention, 3, precision),
+        attention_norm=lay_out_norm(layer.attention_residual),
+        feed_forward=lay_out_feed_forward(layer.feed_forward, precision),
+        feed_forward_norm=lay_out_norm(layer.feed_forward_residual),
+    )
+
+
+def lay_out_decoder_layer(layer: nn.Module, precision: Precision) -> DecoderLayerWeights:
+    """Lay out the weights of one decoder layer."""
+    assert isinstance(layer, DecoderLayer)
+    return DecoderLayerWeights(
+        attention=lay_out_attention(layer.self_attention, 3, precision),
+        attention_norm=lay_out_norm(layer.self_attention_residual),
+        cross_attention=lay_out_attention(layer.cross_attention, 1, precision),
+        cross_attention_norm=lay_out_norm(layer.cross_attention_residual),
+        feed_forward=lay_out_feed_forward(layer.feed_forward, precision),
+        feed_forward_norm=lay_out_norm(layer.feed_forward_residual),
+    )
+
+
+# The engine
+
+
+class Engine:
+    """A Transformer ready to decode."""
+
+    def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
+        self.model = model
+        self.is_pre_norm = model.config.norm == "pre"
+        self.heads = model.config.heads
+        self.embedding = model.embedding.weight.detach()
+        self.vocabulary, self.d_model = self.embedding.shape
+        surplus = -self.vocabulary % BLOCK
+        self.projection = make_matrix(F.pad(self.embedding, [0, 0, 0, surplus]), precision)
+        self.encoder_layers = [lay_out_encoder_layer(layer, precision) for layer in model.encoder.layers]
+        self.decoder_layers = [lay_out_decoder_layer(layer, precision) for layer in model.decoder.layers]
+        self.width = max(model.config.d_k, model.config.d_v) or self.d_model // self.heads  # D
+        self.encoder_norm = lay_out_norm(model.encoder.norm) if self.is_pre_norm else None
+        self.decoder_norm = lay_out_norm(model.decoder.norm) if self.is_pre_norm else None
+        last_norm = self.decoder_norm or self.decoder_layers[-1].feed_forward_norm
+        self.can_overflow = largest_logit(self.embedding, last_norm) > SAFE_LOGIT
+
+    def start(self, source: Tensor) -> EngineStepper:
+        """Read the sentences (S, M), padded to their `padded_length`; return a stepper before the begin mark."""
+        return EngineStepper(self, source)
+
+    def encode(self, source: Tensor) -> Tensor:
+        """Return the memory (S·M, d) of the source tokens (S, M)."""
+        positions = self.model.source_positions(0, source.size(1))
+        x = (self.model.embedding(source) + positions).flatten(0, 1)
+        mask = self.source_mask(source).repeat_interleave(self.heads, dim=0)
+        for layer in self.encoder_layers:
+            y = layer.attention_norm(x) if self.is_pre_norm else x
+            x = self.attend_to_source(layer.attention, y, x, mask)
+            x = x if self.is_pre_norm else layer.attention_norm(x)
+            x = self.feed_forward(layer, x)
+        return x if self.encoder_norm is None else self.encoder_norm(x)
+
+    def source_mask(self, source: Tensor) -> Tensor:
+        """Return what is added to the encoder's scores (S, 1 or M, M): UNSEEN where a query may not look."""
+        offsets, width = self.padding_offsets(source), self.model.config.attention_width
+        if width:
+            local = local_mask(source.size(1), width, source.device)
+            offsets = offsets.masked_fill(~local, UNSEEN)
+        return offsets
+
+    def padding_offsets(self, source: Tensor) -> Tensor:
+        """Return what is added to scores (S, 1, M): UNSEEN at padding."""
+        return self.embedding.new_zeros(source.shape).masked_fill_(source == PAD_ID, UNSEEN)[:, None]
+
+    def attend_to_source(self, weights: AttentionWeights, y: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+        """Return x (S·M, d) plus the attention of y (S·M, d) to itself."""
+        length = mask.size(2)
+        parts = weights.inputs(y, weights.inputs_bias).view(-1, length, 3, self.heads, self.width)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).flatten(1, 2)  # (S·H, M, D)
+        shares = torch.baddbmm(mask, query, key.transpose(1, 2)).softmax(dim=-1)
+        return self.join_heads(weights, torch.bmm(shares, value), x)
+
+    def join_heads(self, weights: AttentionWeights, heads: Tensor, x: Tensor) -> Tensor:
+        """Return x (rows, d) plus what W^O makes of the heads (S·H, positions, D)."""
+        by_row = heads.view(-1, self.heads, *heads.shape[1:]).transpose(1, 2).reshape(x.size(0), -1)
+        result = weights.output(by_row, x)
+        return result if weights.output_bias is None else result.add_(weights.output_bias)
+
+    def feed_forward(self, layer: EncoderLayerWeights | DecoderLayerWeights, x: Tensor) -> Tensor:
+        """Apply the last sub-layer of a layer."""
+        if self.is_pre_norm:
+            return layer.feed_forward(layer.feed_forward_norm(x), x)
+        return layer.feed_forward_norm(layer.feed_forward(x, x))
+
+    def read_memory(self, weights: AttentionWeights, memory: Tensor, sentences: int) -> Tensor:
+        """Return keys and values (2, S, H, M, D) of the memory (S·M, d)."""
+        assert weights.memory is not None
+        parts = weights.memory(memory, weights.memory_bias).view(sentences, -1, 2, self.heads, self.width)
+        return parts.permute(2, 0, 3, 1, 4)
+
+    def logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (R, V and a surplus) and the log of their sum (R,); what is no text is never chosen."""
+        logits = self.projection(hidden)
+        of_tokens = logits[:, : self.vocabulary]
+        log_total = of_tokens.logsumexp(dim=1) if self.can_overflow else of_tokens.exp().sum(dim=1).log_()
+        logits[:, :EOS_ID] = NEVER
+        logits[:, UNK_ID] = NEVER
+        logits[:, self.vocabulary :] = NEVER
+        return logits, log_total
+
+
+def largest_logit(embedding: Tensor, norm: NormWeights) -> float:
+    """Return what no logit can exceed: a normalised vector is at most √d long."""
+    spread = math.sqrt(embedding.size(1)) * torch.linalg.vector_norm(embedding * norm.weight, dim=1)
+    return float((spread + (embedding @ norm.bias).abs()).max())
+
+
+class EngineStepper:
+    """The decoding of one batch, as a search sees it."""
+
+    def __init__(self, engine: Engine, source: Tensor) -> None:
+        self.engine = engine
+        self.sentences = source.size(0)
+        memory = engine.encode(source)
+        parts = [layer.cross_attention for layer in engine.decoder_layers]
+        keys, values = torch.stack([engine.read_memory(part, memory, self.sentences) for part in parts], dim=1)
+        self.memory_keys = keys.transpose(3, 4).contiguous()  # (L, S, H, D, M)
+        self.memory_values = values.contiguous()  # (L, S, H, M, D)
+        self.memory_mask = engine.padding_offsets(source)[:, None].expand(-1, engine.heads, -1, -1)  # (S, H, 1, M)
+        self.cache = memory.new_empty(len(parts), 2, self.sentences, engine.heads, SLOTS, engine.width)
+        self.begins: list[int] = []  # the first slot of each step
+        self.used = 0  # slots
+        self.mask: Tensor | None = None  # (R, used), UNSEEN at other hypotheses' slots; None: all are one's own
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Return the log-probabilities (R, V) of the next token."""
+        pieces = [
+            logits[:, : self.engine.vocabulary] - total[:, None] for logits, total in self.step_logits(tokens)
+        ]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
+        width = tokens.numel() // self.sentences
+        sentences = max(1, PIECE // (self.engine.vocabulary * width))
+        for hidden in self.hidden(tokens).split(sentences * width):
+            yield self.engine.logits(hidden)
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        """Return the decoder's output (R, d) for the newest tokens, and remember them."""
+        engine, end = self.engine, self.used + tokens.numel() // self.sentences
+        x = engine.model.target_positions(len(self.begins), 1).add(
+            F.embedding(tokens, engine.embedding), alpha=engine.model.embedding.scale
+        )
+        self.reserve(end)
+        mask, first = self.own_slots(end), self.first_seen()
+        new = self.cache[..., self.used : end, :].unbind(0)  # (2, S, H, W, D)
+        seen = self.cache[..., first:end, :].flatten(2, 3).unbind(0)  # (2, S·H, P, D)
+        memory_keys, memory_values = self.memory_keys.flatten(1, 2), self.memory_values.flatten(1, 2)
+        memory_mask = self.memory_mask.flatten(0, 1)
+        for index, layer in enumerate(engine.decoder_layers):
+            x = self.attend_to_past(layer, x, new[index], seen[index], mask)
+            x = self.attend_to_memory(layer, x, memory_keys[index], memory_values[index], memory_mask)
+            x = engine.feed_forward(layer, x)
+        self.begins.append(self.used)
+        self.used = end
+        return x if engine.decoder_norm is None else engine.decoder_norm(x)
+
+    def reserve(self, slots: int) -> None:
+        """Make room, and some more, when it runs out."""
+        before = self.cache.shape
+        if slots > before[4]:
+            larger = self.cache.new_empty(*before[:4], slots + SLOTS, before[5])
+            larger[..., : self.used, :] = self.cache[..., : self.used, :]
+            self.cache = larger
+
+    def first_seen(self) -> int:
+        """Return the first slot that the newest position sees."""
+        width = self.engine.model.config.attention_width
+        return self.begins[-width] if width and len(self.begins) >= width else 0
+
+    def own_slots(self, end: int) -> Tensor | None:
+        """Add the new slots to the mask; return it (S·H, W, P) as the scores need it."""
+        width = end - self.used
+        if self.mask is None and width == 1:
+            return None
+        if self.mask is None:
+            self.mask = self.cache.new_zeros(self.sentences * width, self.used)
+        new = self.cache.new_full((width, width), UNSEEN).fill_diagonal_(0.0)
+        self.mask = torch.cat([self.mask, new.repeat(self.sentences, 1)], dim=1)
+        mask = self.mask.view(self.sentences, 1, width, end)[..., self.first_seen() :]
+        return mask.expand(-1, self.engine.heads, -1, -1).flatten(0, 1)
+
+    def attend_to_past(
+        self, layer: DecoderLayerWeights, x: Tensor, new: Tensor, seen: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """Apply the first sub-layer: keys and values go to their slots, then all slots are looked at."""
+        engine, weights = self.engine, layer.attention
+        y = layer.attention_norm(x) if engine.is_pre_norm else x
+        projected = weights.inputs(y, weights.inputs_bias)
+        parts = projected.view(self.sentences, -1, 3, engine.heads, engine.width).permute(2, 0, 3, 1, 4)
+        new.copy_(parts[1:])
+        query, key, value = parts[0].flatten(0, 1), seen[0].transpose(1, 2), seen[1]  # (S·H, …)
+        scores = torch.bmm(query, key) if mask is None else torch.baddbmm(mask, query, key)
+        x = engine.join_heads(weights, torch.bmm(scores.softmax(dim=-1), value), x)
+        return x if engine.is_pre_norm else layer.attention_norm(x)
+
+    def attend_to_memory(
+        self, layer: DecoderLayerWeights, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Apply the second sub-layer: the hypotheses of a sentence are W queries to its one memory."""
+        engine, weights = self.engine, layer.cross_attention
+        y = layer.cross_attention_norm(x) if engine.is_pre_norm else x
+        projected = weights.inputs(y, weights.inputs_bias).view(self.sentences, -1, engine.heads, engine.width)
+        query = projected.transpose(1, 2).flatten(0, 1)  # (S·H, W, D)
+        shares = torch.baddbmm(mask, query, keys).softmax(dim=-1)
+        x = engine.join_heads(weights, torch.bmm(shares, values), x)
+        return x if engine.is_pre_norm else layer.cross_attention_norm(x)
+
+    def select(self, sentences: Tensor | None, rows: Tensor) -> None:
+        """Keep these sentences (None: all) and these rows, in this order."""
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        if sentences is not None:
+            self.memory_keys = self.memory_keys.index_select(1, sentences)
+            self.memory_values = self.memory_values.index_select(1, sentences)
+            self.memory_mask = self.memory_mask.index_select(0, sentences)
+            self.cache = self.cache[..., : self.used, :].index_select(2, sentences)
+            self.sentences = sentences.numel()
