@@ -1,0 +1,66 @@
+"""Memory that runs out: the batch is halved and the work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from sixfold.decode.engine import Engine, EngineStepper
+from sixfold.decode.memory import in_halves, is_out_of_memory
+from sixfold.decode.translate import Translator
+from sixfold.errors import WorkError
+
+
+def room_for(most: int, sizes: list[int], error: Exception):  # noqa: ANN201
+    """Return work that has room for so many items at once."""
+
+    def work(items: Sequence[int]) -> list[int]:
+        sizes.append(len(items))
+        if len(items) > most:
+            raise error
+        return [item * item for item in items]
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), torch.OutOfMemoryError("x"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+)
+def test_what_does_not_fit_is_done_in_halves_and_in_order(error: Exception) -> None:
+    sizes: list[int] = []
+    assert in_halves(room_for(3, sizes, error), range(11)) == [i * i for i in range(11)]
+    assert max(size for size in sizes if size <= 3) == 3
+    assert sizes[0] == 11
+
+
+def test_another_error_is_not_hidden() -> None:
+    with pytest.raises(RuntimeError, match="shapes"):
+        in_halves(room_for(3, [], RuntimeError("shapes differ")), range(11))
+    assert not is_out_of_memory(ValueError("no"))
+
+
+def test_one_sentence_without_room_is_an_error_with_advice() -> None:
+    with pytest.raises(WorkError, match="not enough memory") as caught:
+        in_halves(room_for(0, [], MemoryError()), range(4))
+    assert "beam" in caught.value.hint
+
+
+def test_texts_are_translated_the_same_when_memory_runs_out(
+    trained: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["old man", "the dog sees", "small house and tree", "blue", "old tree", "woman paints"] * 3
+    expected = trained.search(texts)
+    start, sizes = Engine.start, []
+
+    def crowded(self: Engine, source: torch.Tensor) -> EngineStepper:
+        sizes.append(source.size(0))
+        if source.size(0) > 4:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
+        return start(self, source)
+
+    monkeypatch.setattr(Engine, "start", crowded)
+    assert trained.search(texts) == expected
+    assert max(sizes) > 4
