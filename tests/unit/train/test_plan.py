@@ -8,7 +8,7 @@ from sixfold.data.readers import Pair
 from sixfold.models.transformer import PRESETS
 from sixfold.train.plan import choose, parameter_count
 from sixfold.train.prepare import Survey
-from sixfold.train.recipe import Recipe, make_recipe, merge, parse_settings
+from sixfold.train.recipe import Recipe, make_recipe, merge, parse_settings, read_recipe
 
 SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_000, 10_000_000)
 every_size = pytest.mark.parametrize("num_pairs", SIZES)
@@ -93,3 +93,13 @@ def test_a_model_too_large_for_its_text_is_said() -> None:
 def test_parameters_are_counted_without_memory_for_them() -> None:
     recipe = make_recipe({"model": {"preset": "base"}, "data": {"vocabulary": 37_000}})
     assert 62e6 < parameter_count(recipe) < 66e6  # the paper says 65 million
+
+
+@every_size
+@pytest.mark.parametrize("name", ["paper-base", "paper-big"])
+def test_nothing_automatic_gets_into_how_the_paper_trains(num_pairs: int, name: str) -> None:
+    recipe = choose(surveyed(num_pairs), read_recipe(name)).recipe
+    papers = make_recipe(read_recipe(name))
+    how = recipe.train.model_dump(exclude={"valid_sentences"})  # how much is looked at changes nothing
+    assert how == papers.train.model_dump(exclude={"valid_sentences"})
+    assert recipe.model == papers.model
