@@ -8,7 +8,8 @@ CTranslate2 divides by a power of the length and Sixfold by GNMT's penalty: at 0
 stop when nothing better can come. Each engine has its best threads: Sixfold one process a core, CTranslate2 one
 translator thread a core for files and the faster of one or all threads for single sentences.
 
-Without a model, one is trained first and kept in the cache folder: the small one for 15 minutes, the base one for 30.
+Without a model, one is trained first and kept in the cache folder: the small one for 15 minutes, the base one for
+30.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from sixfold.text.tokens import EOS_ID, PAD_ID, UNK_ID
 
 LENGTH_STEP = 8  # source lengths are padded to multiples of this
 UNSEEN = -1e30  # in a mask: far below any score, yet finite, so that a query that sees nothing gives no NaN
-SLOTS = 16  # room for keys and values that is made at once
+SLOTS = 64  # room for keys and values at the start
 PIECE = 1 << 19  # logits that are made at once
 SAFE_LOGIT = 80.0  # exp of this is finite in float32, and the sum of many of it too
 
@@ -270,7 +270,8 @@ class Engine:
         log_total = of_tokens.logsumexp(dim=1) if self.can_overflow else of_tokens.exp().sum(dim=1).log_()
         logits[:, :EOS_ID] = NEVER
         logits[:, UNK_ID] = NEVER
-        logits[:, self.vocabulary :] = NEVER
+        if logits.size(1) > self.vocabulary:
+            logits[:, self.vocabulary :] = NEVER
         return logits, log_total
 
 
@@ -291,10 +292,12 @@ class EngineStepper:
         keys, values = torch.stack([engine.read_memory(part, memory, self.sentences) for part in parts], dim=1)
         self.memory_keys = keys.transpose(3, 4).contiguous()  # (L, S, H, D, M)
         self.memory_values = values.contiguous()  # (L, S, H, M, D)
-        self.memory_mask = engine.padding_offsets(source)[:, None].expand(-1, engine.heads, -1, -1)  # (S, H, 1, M)
+        mask = engine.padding_offsets(source)[:, None].expand(-1, engine.heads, -1, -1)
+        self.memory_mask = mask.contiguous()  # (S, H, 1, M)
         self.cache = memory.new_empty(len(parts), 2, self.sentences, engine.heads, SLOTS, engine.width)
         self.begins: list[int] = []  # the first slot of each step
         self.used = 0  # slots
+        self.new_slots = memory.new_empty(0)  # (R, W): the part of the mask that a step adds
         self.mask: Tensor | None = None  # (R, used), UNSEEN at other hypotheses' slots; None: all are one's own
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -332,10 +335,10 @@ class EngineStepper:
         return x if engine.decoder_norm is None else engine.decoder_norm(x)
 
     def reserve(self, slots: int) -> None:
-        """Make room, and some more, when it runs out."""
+        """Make room, doubling it when it runs out."""
         before = self.cache.shape
         if slots > before[4]:
-            larger = self.cache.new_empty(*before[:4], slots + SLOTS, before[5])
+            larger = self.cache.new_empty(*before[:4], slots + before[4], before[5])
             larger[..., : self.used, :] = self.cache[..., : self.used, :]
             self.cache = larger
 
@@ -351,8 +354,10 @@ class EngineStepper:
             return None
         if self.mask is None:
             self.mask = self.cache.new_zeros(self.sentences * width, self.used)
-        new = self.cache.new_full((width, width), UNSEEN).fill_diagonal_(0.0)
-        self.mask = torch.cat([self.mask, new.repeat(self.sentences, 1)], dim=1)
+        if self.new_slots.shape != (self.sentences * width, width):
+            own = torch.eye(width, dtype=torch.bool, device=self.mask.device)
+            self.new_slots = self.mask.new_zeros(width, width).masked_fill_(~own, UNSEEN).repeat(self.sentences, 1)
+        self.mask = torch.cat([self.mask, self.new_slots], dim=1)
         mask = self.mask.view(self.sentences, 1, width, end)[..., self.first_seen() :]
         return mask.expand(-1, self.engine.heads, -1, -1).flatten(0, 1)
 
@@ -387,8 +392,22 @@ class EngineStepper:
         if self.mask is not None:
             self.mask = self.mask.index_select(0, rows)
         if sentences is not None:
-            self.memory_keys = self.memory_keys.index_select(1, sentences)
-            self.memory_values = self.memory_values.index_select(1, sentences)
-            self.memory_mask = self.memory_mask.index_select(0, sentences)
-            self.cache = self.cache[..., : self.used, :].index_select(2, sentences)
-            self.sentences = sentences.numel()
+            order = sentences.tolist()
+            self.memory_keys = kept(self.memory_keys, 1, order)
+            self.memory_values = kept(self.memory_values, 1, order)
+            self.memory_mask = kept(self.memory_mask, 0, order)
+            self.cache = kept(self.cache, 2, order)
+            self.sentences = len(order)
+
+
+def kept(x: Tensor, dim: int, order: list[int]) -> Tensor:
+    """Return these entries of a dimension, in this order.
+
+    If others only fill gaps, as `search.closed_up` arranges, just these are moved, and no memory is taken.
+    """
+    moved = [(place, entry) for place, entry in enumerate(order) if place != entry]
+    if any(entry < len(order) for _, entry in moved):
+        return x.index_select(dim, torch.tensor(order, device=x.device))
+    for place, entry in moved:
+        x.select(dim, place).copy_(x.select(dim, entry))
+    return x.narrow(dim, 0, len(order))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 Precision = Literal["float32", "int8"]
 LONGEST_SUM = 512  # inputs that are multiplied at once
-SMALLEST_INT8 = 1 << 19  # numbers in a matrix; below, quantising the input costs more than it saves
+SMALLEST_INT8 = 1 << 17  # numbers in a matrix; below, quantising the input costs more than it saves
 
 
 class Matrix(Protocol):

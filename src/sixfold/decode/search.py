@@ -102,6 +102,13 @@ def penalty(length: int, alpha: float) -> float:
     return float(((5.0 + length) / 6.0) ** alpha)
 
 
+def closed_up(going_on: Sequence[bool]) -> list[int]:
+    """Return which sentences go on, in an order that moves few of them: the last ones fill the gaps."""
+    count = sum(going_on)
+    last = [i for i in range(count, len(going_on)) if going_on[i]]
+    return [i if going_on[i] else last.pop() for i in range(count)]
+
+
 # Greedy search
 
 
@@ -123,7 +130,7 @@ def greedy_search(
             is_cut[sentence] = len(outputs[sentence]) >= most[sentence] and token != eos
             outputs[sentence].append(eos if is_cut[sentence] else token)
             totals[sentence] += end if is_cut[sentence] else log_prob
-        unfinished = [row for row, sentence in enumerate(alive) if outputs[sentence][-1] != eos]
+        unfinished = closed_up([outputs[sentence][-1] != eos for sentence in alive])
         if unfinished and len(unfinished) < len(alive):
             rows = torch.tensor(unfinished, device=limits.device)
             stepper.select(rows, rows)
@@ -181,7 +188,7 @@ def beam_search(
         candidates, is_cut = extend(stepper, alive, eos, options, rules, limits.device)
         for beam, extensions, cut in zip(alive, candidates, is_cut, strict=True):
             advance(beam, extensions, cut, eos, options, watch)
-        going_on = [i for i, beam in enumerate(alive) if can_still_win(beam, options)]
+        going_on = closed_up([can_still_win(beam, options) for beam in alive])
         select(stepper, alive, going_on, width, limits.device)
         alive = [alive[i] for i in going_on]
     return [beam.finished for beam in beams]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -33,13 +34,14 @@ from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device, num_cores, prepare_environment
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
-from sixfold.models.transformer import Transformer
+from sixfold.models.transformer import Transformer, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.ticks import Tick, silent
 
 BATCH_TOKENS = 4096  # source tokens times hypotheses in one batch
 MANY_BATCHES = 8  # from here on other processes are worth their start
+MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
 FORCED = -1.5  # log-probability of a token on average, below which phrases were not written but forced
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer line is not translated, and that is said
 DEFAULTS = SearchOptions()
@@ -83,6 +85,8 @@ class Translator:
         self.precision = precision
         self.num_workers = num_workers if self.device.type == "cpu" else 1
         self.running: Workers | None = None
+        is_large = sum(map(count_parameters, self.models)) >= MANY_WEIGHTS
+        self.num_threads = torch.get_num_threads() if is_large else 1
         self.searches: dict[SearchOptions, Search] = {}
 
     def translate(
@@ -185,15 +189,12 @@ class Translator:
 
     def search_all(self, batches: Sequence[Batch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
         """Yield the number and the result of each batch as it is ready; many batches are shared among workers."""
-        if self.num_workers == 1 or len(batches) < MANY_BATCHES:
-            yield from ((number, self.search_ids(batch)) for number, batch in enumerate(batches))
-            return
-        num_threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield from self.workers.map(batches, self.search_ids)
-        finally:
-            torch.set_num_threads(num_threads)
+        is_shared = self.num_workers > 1 and len(batches) >= MANY_BATCHES
+        with threads(1 if is_shared else self.num_threads):
+            if not is_shared:
+                yield from ((number, self.search_ids(batch)) for number, batch in enumerate(batches))
+            else:
+                yield from self.workers.map(batches, self.search_ids)
 
     @property
     def workers(self) -> Workers:
@@ -338,6 +339,17 @@ class Translator:
         return score.log_probability / penalty(
             score.num_tokens, self.decode.length_penalty if alpha is None else alpha
         )
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Compute with so many threads; the results are the same with any number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def num_positions(model: Transformer) -> int:

@@ -1,4 +1,4 @@
-"""More cores: child processes that take batches from the same list as this one.
+"""More cores: child processes that take batches from the same queue as this one.
 
 One process with one thread for each core is faster than threads that wait for each other. A child is a Python
 interpreter of its own that is given the model once and then receives batches and answers with hypotheses. While
@@ -13,20 +13,27 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from sixfold.errors import SixfoldError, WorkError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sixfold.decode.matrices import Precision
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.search import Hypothesis
     from sixfold.decode.translate import Translator
+    from sixfold.models.folder import DecodeConfig
+    from sixfold.models.transformer import TransformerConfig
 
-AHEAD = 2  # batches that a child has at once, so that it need not wait for the next
-THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 CHILD = "from sixfold.decode.workers import serve; import sys; serve(int(sys.argv[1]))"
+READY = "ready"
 
 
 @dataclass(frozen=True)
@@ -38,35 +45,59 @@ class Batch:
     options: SearchOptions
 
 
+@dataclass(frozen=True)
+class Package:
+    """What a child needs to be the same translator; sent through a pipe, because shared memory may be small."""
+
+    models: list[tuple[TransformerConfig, dict[str, NDArray[np.float32]]]]
+    tokenizer: bytes
+    decode: DecodeConfig
+    precision: Precision
+
+
 Found = list[list["Hypothesis"]]
 Search = Callable[[Batch], Found]
+Todo = SimpleQueue[tuple[int, Batch]]
+Done = SimpleQueue[tuple[int, Found] | BaseException]
 
 
-@dataclass
 class Child:
-    """A process that searches, and the numbers of the batches it has."""
+    """A process that searches what it is sent."""
 
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    waiting_for: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", CHILD, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                start_new_session=True,  # Ctrl-C is for the parent; a child ends when its connection does
+            )
+        self.connection = Connection(ours.detach())
+        self.is_ready = False
+        self.lock = Lock()  # an earlier search may have ended before the child was ready
 
-    def give(self, number: int, batch: Batch) -> None:
-        """Send a batch."""
-        try:
-            self.connection.send(batch)
-        except OSError as error:
-            raise self.lost() from error
-        self.waiting_for.append(number)
+    def work(self, package: Package, todo: Todo, done: Done) -> None:
+        """Send one batch after the other and pass on the answers; what goes wrong is passed on as well."""
+        with self.lock:
+            try:
+                self.prepare(package)
+                while True:
+                    number, batch = todo.get_nowait()
+                    self.connection.send(batch)
+                    found = self.connection.recv()
+                    done.put(found if isinstance(found, BaseException) else (number, found))
+            except Empty:
+                return
+            except (EOFError, OSError):
+                done.put(self.lost())
 
-    def take(self) -> tuple[int, Found]:
-        """Receive the next result, or raise what went wrong in the child."""
-        try:
-            answer = self.connection.recv()
-        except (EOFError, OSError) as error:
-            raise self.lost() from error
-        if isinstance(answer, BaseException):
-            raise answer
-        return self.waiting_for.pop(0), answer
+    def prepare(self, package: Package) -> None:
+        """Send the model, once, and wait until the child has it."""
+        if not self.is_ready:
+            self.connection.send(package)
+            self.is_ready = self.connection.recv() == READY
 
     def lost(self) -> WorkError:
         """Return the error that says the child is gone."""
@@ -75,95 +106,76 @@ class Child:
             "It may have run out of memory: try again with --workers 1.",
         )
 
+    def end(self) -> None:
+        """End the process; it holds nothing that must be saved."""
+        self.process.kill()
+        self.process.wait()
+
 
 class Workers:
     """The child processes of a translator; this process is a worker too."""
 
     def __init__(self, translator: Translator, count: int) -> None:
-        self.children = [start_child() for _ in range(count)]
-        self.untold = packed(translator)  # the model, until the children have it
-        weakref.finalize(self, end, self.children)
+        self.package = packed(translator)
+        self.children = [Child() for _ in range(count)]
+        weakref.finalize(self, end_all, self.children)
 
     def map(self, batches: Sequence[Batch], search: Search) -> Iterator[tuple[int, Found]]:
         """Yield the number and the result of each batch, in the order they are ready."""
-        todo = iter(enumerate(batches))
+        todo: Todo = SimpleQueue()
+        done: Done = SimpleQueue()
+        for numbered in enumerate(batches):
+            todo.put(numbered)
+        for child in self.children:
+            Thread(target=child.work, args=(self.package, todo, done), daemon=True).start()
         try:
-            self.tell_model()
-            yield from self.share(todo, search)
+            yield from self.share(len(batches), todo, done, search)
         except BaseException:
             self.close()  # what is under way belongs to nobody any more
             raise
 
-    def share(self, todo: Iterator[tuple[int, Batch]], search: Search) -> Iterator[tuple[int, Found]]:
-        """Give each child some batches ahead, search the next one here, and collect what is ready."""
-        for number, batch in todo:
-            yield number, search(batch)
-            yield from self.collect(timeout=0)
-            self.hand_out(todo)
-        while any(child.waiting_for for child in self.children):
-            yield from self.collect(timeout=None)
-
-    def hand_out(self, todo: Iterator[tuple[int, Batch]]) -> None:
-        """Let each child have its share of batches."""
-        for child in self.children:
-            while len(child.waiting_for) < AHEAD and (following := next(todo, None)):
-                child.give(*following)
-
-    def collect(self, timeout: float | None) -> Iterator[tuple[int, Found]]:
-        """Yield what the children have ready, waiting for the first at most so long."""
-        busy = {child.connection: child for child in self.children if child.waiting_for}
-        for connection in wait([*busy], timeout):
-            assert isinstance(connection, Connection)
-            yield busy[connection].take()
-
-    def tell_model(self) -> None:
-        """Send the model, once."""
-        for child in self.children if self.untold else ():
+    def share(self, missing: int, todo: Todo, done: Done, search: Search) -> Iterator[tuple[int, Found]]:
+        """Search batches here while there are any, pass on what children have found, then wait for the rest."""
+        while missing:
             try:
-                child.connection.send(self.untold)
-            except OSError as error:
-                raise child.lost() from error
-        self.untold = ()
+                number, batch = todo.get_nowait()
+                yield number, search(batch)
+                missing -= 1
+            except Empty:
+                yield checked(done.get())
+                missing -= 1
+            while not done.empty():
+                yield checked(done.get())
+                missing -= 1
 
     def close(self) -> None:
         """End the children."""
-        end(self.children)
+        end_all(self.children)
 
 
-def end(children: list[Child]) -> None:
-    """End processes; they hold nothing that must be saved."""
+def checked(answer: tuple[int, Found] | BaseException) -> tuple[int, Found]:
+    """Return an answer, or raise it if it is an error."""
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def end_all(children: list[Child]) -> None:
+    """End all children."""
     while children:
-        child = children.pop()
-        child.connection.close()
-        child.process.kill()
-        child.process.wait()
+        children.pop().end()
 
 
-def start_child() -> Child:
-    """Start a process that waits for a model; it ends when this process does, as its connection is then closed."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        command = [sys.executable, "-P", "-c", CHILD, str(theirs.fileno())]
-        process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            env=os.environ | THREADS,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the parent alone
-        )
-    return Child(process, Connection(ours.detach()))
-
-
-def packed(translator: Translator) -> tuple[object, ...]:
-    """Return what a child needs to be the same translator, without shared memory, which may be small."""
+def packed(translator: Translator) -> Package:
+    """Return what a child needs to be the same translator."""
     models = [
         (model.config, {name: tensor.numpy() for name, tensor in model.state_dict().items()})
         for model in translator.models
     ]
-    return models, translator.tokenizer.model, translator.decode, translator.precision
+    return Package(models, translator.tokenizer.model, translator.decode, translator.precision)
 
 
-def unpacked(models: list[tuple[object, dict[str, object]]], tokenizer: bytes, *others: object) -> Translator:
+def unpacked(package: Package) -> Translator:
     """Return the translator that was packed."""
     import torch
 
@@ -171,25 +183,25 @@ def unpacked(models: list[tuple[object, dict[str, object]]], tokenizer: bytes, *
     from sixfold.models.folder import build_model
     from sixfold.text import Tokenizer
 
-    decode, precision = others
     torch.set_num_threads(1)
-    first, *partners = (
-        build_model(config, {name: torch.from_numpy(array) for name, array in arrays.items()})  # type: ignore[arg-type]
-        for config, arrays in models
+    model, *partners = (
+        build_model(config, {name: torch.from_numpy(array) for name, array in arrays.items()})
+        for config, arrays in package.models
     )
-    return Translator(first, Tokenizer(tokenizer), decode, partners=partners, precision=precision)  # type: ignore[arg-type]
+    tokenizer = Tokenizer(package.tokenizer)
+    return Translator(model, tokenizer, package.decode, partners=partners, precision=package.precision)
 
 
 def serve(descriptor: int) -> None:
     """Be a child: take the model, then search one batch after the other until the parent is gone."""
     connection = Connection(descriptor)
     try:
-        translator = unpacked(*connection.recv())
+        translator = unpacked(connection.recv())
+        connection.send(READY)
         while True:
-            batch: Batch = connection.recv()
             try:
-                connection.send(translator.search_ids(batch))
+                connection.send(translator.search_ids(connection.recv()))
             except SixfoldError as error:
                 connection.send(error)
-    except (EOFError, OSError, KeyboardInterrupt):
+    except (EOFError, OSError):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from sixfold.decode.translate import Translator
 from sixfold.errors import WorkError
 
 
-def room_for(most: int, sizes: list[int], error: Exception):  # noqa: ANN201
+def room_for(most: int, sizes: list[int], error: Exception) -> Callable[[Sequence[int]], list[int]]:
     """Return work that has room for so many items at once."""
 
     def work(items: Sequence[int]) -> list[int]:
