@@ -1,7 +1,6 @@
 """The Transformer (section 3): encoder, decoder and the one matrix they share.
 
-Shapes: B batch, M source positions, T target positions, V vocabulary; for cached steps S sentences
-with K hypotheses each, R = S·K rows.
+Shapes: B batch, M source positions, T target positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from sixfold.errors import ConfigError
 from sixfold.nn import (
     Decoder,
-    DecoderCache,
     DecoderLayer,
     Encoder,
     EncoderLayer,
@@ -123,20 +121,6 @@ class Transformer(nn.Module):
         """
         mask, width = causal_mask(length, device), self.config.attention_width
         return mask & local_mask(length, width, device) if width else mask
-
-    def start_cache(self, source: Tensor, hypotheses: int = 1) -> DecoderCache:
-        """Encode the source tokens (S, M) and return the cache for that many hypotheses of each sentence."""
-        memory = self.encode(source)
-        return self.decoder.start_cache(memory, padding_mask(source, PAD_ID), source.size(0) * hypotheses)
-
-    def step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """Return the logits (R, V) of the token after the newest `tokens` (R,), and remember these."""
-        x = self.embed(tokens[:, None], self.target_positions, start=cache.length)
-        width, mask = self.config.attention_width, None
-        if width:
-            mask = torch.arange(cache.length + 1, device=tokens.device)[None] >= cache.length - width
-        hidden = self.decoder.step(x, cache, mask)
-        return self.embedding.logits(hidden[:, 0])
 
 
 def make_positions(config: TransformerConfig) -> nn.Module:

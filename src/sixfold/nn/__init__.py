@@ -1,7 +1,6 @@
 """The paper's blocks. They know tensors: no text, no files, no devices."""
 
 from sixfold.nn.attention import MultiHeadAttention, attention, fast_attention
-from sixfold.nn.cache import DecoderCache
 from sixfold.nn.decoder import Decoder, DecoderLayer
 from sixfold.nn.embedding import TiedEmbedding
 from sixfold.nn.encoder import Encoder, EncoderLayer
@@ -12,7 +11,6 @@ from sixfold.nn.positions import LearnedPositions, SinusoidalPositions, sinusoid
 
 __all__ = [
     "Decoder",
-    "DecoderCache",
     "DecoderLayer",
     "Encoder",
     "EncoderLayer",

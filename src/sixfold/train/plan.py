@@ -48,7 +48,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
     epochs = affordable if is_quick else max(3.0, min(60.0, 12 * (29_000 / pairs) ** 0.5))
     vocabulary = 4000 if is_quick else pick(pairs, ((20_000, 4000), (500_000, 8000), (2_000_000, 16_000)), 37_000)
     batch_tokens = 25_000 if is_large else 384 if is_quick else 1024 if pairs < 200_000 else 4096
-    dropout = 0.0 if epochs < 4 else 0.1 if is_large or is_quick or pairs > 20_000 else 0.2
+    dropout = 0.0 if epochs < 8 else 0.1 if is_large or pairs > 20_000 else 0.2
     steps = max(300, round(epochs * epoch_tokens / batch_tokens))
     size: dict[str, Json] = QUICK if is_quick else {"preset": "base" if is_large else "small"}
     train: dict[str, Json] = {

@@ -31,9 +31,9 @@ def test_the_log_probability_of_a_token_is_picked_from_its_row_and_padding_count
 @torch.no_grad()
 def test_a_score_is_the_product_of_the_probabilities_of_all_steps(trained: Translator) -> None:
     source, target = trained.tokenizer.encode(SOURCES[1]), trained.tokenizer.encode(TARGETS[1])
-    cache, total = trained.model.start_cache(torch.tensor([[*source, EOS_ID]])), 0.0
+    stepper, total = trained.start([source]), 0.0
     for token, following in zip([BOS_ID, *target], [*target, EOS_ID], strict=True):
-        total += float(trained.model.step(torch.tensor([token]), cache).log_softmax(dim=-1)[0, following])
+        total += float(stepper.step(torch.tensor([token]))[0, following])
     [score] = score_ids(trained.model, [source], [target])
     assert score.log_probability == pytest.approx(total, abs=1e-4)
     assert score.num_tokens == len(target) + 1

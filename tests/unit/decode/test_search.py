@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sixfold.decode import search
-from sixfold.decode.search import BeamOptions, Hypothesis, beam_search, greedy_search, length_penalty
+from sixfold.decode.search import (
+    BeamOptions,
+    BeamStep,
+    Hypothesis,
+    beam_search,
+    greedy_search,
+    length_penalty,
+)
 
 BOS, EOS = 0, 1
 ALPHAS = (0.0, 0.6, 1.0)
@@ -299,3 +306,102 @@ def test_a_larger_penalty_prefers_longer_outputs() -> None:
         for alpha in (0.0, 0.6, 2.0)
     ]
     assert lengths == sorted(set(lengths))
+
+
+# What a search offers to others
+
+
+def test_a_rule_sees_each_prefix_and_its_input_and_decides_what_comes_next() -> None:
+    seen: set[tuple[int, ...]] = set()
+
+    def forbid_two(log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:
+        assert log_probs.size(0) == tokens.size(0) == sentence.numel()
+        assert (tokens[:, 0] == BOS).all()
+        seen.update((which, *row[1:]) for which, row in zip(sentence.tolist(), tokens.tolist(), strict=True))
+        return log_probs.index_fill(1, torch.tensor([2]), search.NEVER)
+
+    for seed in range(5):
+        oracle = Oracle(seed)
+        stepper = PrefixStepper(oracle, [0, 1])
+        found = beam_search(stepper, torch.tensor([6, 4]), BOS, EOS, BeamOptions(3, 0.6, 3), [forbid_two])
+        greedy = greedy_search(PrefixStepper(oracle, [0, 1]), torch.tensor([6, 4]), BOS, EOS, 0.6, [forbid_two])
+        for sentence, best in enumerate(found):
+            assert all(2 not in each.tokens for each in [*best, greedy[sentence]])
+            tokens = [each.tokens for each in best]
+            expected = [judged(oracle, sentence, each, 99, 0.6).score for each in tokens]
+            assert [each.score for each in best] == pytest.approx(expected, abs=1e-5)
+    assert {which for which, *_ in seen} == {0, 1}
+
+
+def test_rules_that_forbid_everything_leave_nothing() -> None:
+    def forbid_all(log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:  # noqa: ARG001
+        return torch.full_like(log_probs, search.NEVER)
+
+    stepper = PrefixStepper(Oracle(1), [0])
+    assert beam_search(stepper, torch.tensor([5]), BOS, EOS, BeamOptions(3, 0.6, 1), [forbid_all]) == [[]]
+
+
+@every_alpha
+@unhurried
+@given(seed=seeds, beam=st.integers(1, 4))
+def test_a_watcher_can_draw_the_whole_tree(alpha: float, seed: int, beam: int) -> None:
+    steps: list[BeamStep] = []
+    oracle, limits = Oracle(seed), [5, 7]
+    stepper = PrefixStepper(oracle, [0, 1])
+    found = beam_search(
+        stepper, torch.tensor(limits), BOS, EOS, BeamOptions(beam, alpha, beam), watch=steps.append
+    )
+    for sentence in (0, 1):
+        parents: list[tuple[int, ...]] = [()]
+        ended: dict[tuple[int, ...], float] = {}
+        for length, step in enumerate((each for each in steps if each.sentence == sentence), start=1):
+            assert step.length == length
+            branches = [(*parents[p], token) for p, token in zip(step.parents, step.tokens, strict=True)]
+            ended |= {b: s for b, s, is_end in zip(branches, step.scores, step.ended, strict=True) if is_end}
+            parents = [branch for branch, goes_on in zip(branches, step.went_on, strict=True) if goes_on]
+        assert {each.tokens: each.log_probability for each in found[sentence]}.items() <= ended.items()
+
+
+class Unnormalised(PrefixStepper):
+    """The same distribution as logits, in pieces of one sentence, the rest of the vocabulary never chosen."""
+
+    def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        width = tokens.numel() // len(self.sentences)
+        log_probs = torch.nn.functional.pad(self.step(tokens), [0, 3], value=search.NEVER)
+        shift = torch.arange(log_probs.size(0)) * 0.37
+        yield from zip((log_probs + shift[:, None]).split(width), shift.split(width), strict=True)
+
+
+@every_alpha
+@unhurried
+@given(seed=seeds, beam=st.integers(1, 4))
+def test_logits_in_pieces_give_what_log_probabilities_give(alpha: float, seed: int, beam: int) -> None:
+    oracle, limits, options = Oracle(seed), torch.tensor([6, 3, 5]), BeamOptions(beam, alpha, beam)
+    found = beam_search(Unnormalised(oracle, [0, 1, 2]), limits, BOS, EOS, options)
+    expected = beam_search(PrefixStepper(oracle, [0, 1, 2]), limits, BOS, EOS, options)
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+    greedy = greedy_search(Unnormalised(oracle, [0, 1, 2]), limits, BOS, EOS)
+    assert_same(greedy, greedy_search(PrefixStepper(oracle, [0, 1, 2]), limits, BOS, EOS))
+
+
+@unhurried
+@given(seed=seeds, sentences=st.integers(1, 4), beam=st.integers(1, 5), blocks=st.integers(1, 40))
+def test_the_best_extensions_are_those_of_a_sort(seed: int, sentences: int, beam: int, blocks: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    numbers = torch.randn(sentences, beam, blocks * search.BLOCK, generator=draw)
+    offsets = torch.randn(sentences, beam, generator=draw)
+    count = min(2 * beam, numbers[0].numel())
+    scores, parents, tokens = search.best_extensions(numbers, offsets, count)
+    extended = numbers + offsets[:, :, None]
+    assert torch.equal(scores, extended.flatten(1).sort(dim=1, descending=True).values[:, :count])
+    rows = torch.arange(sentences)[:, None].expand_as(tokens)
+    assert torch.equal(extended[rows, parents, tokens], scores)
+
+
+@given(going_on=st.lists(st.booleans(), max_size=30))
+def test_sentences_that_go_on_close_up_and_few_are_moved(going_on: list[bool]) -> None:
+    order = search.closed_up(going_on)
+    assert sorted(order) == [i for i, is_open in enumerate(going_on) if is_open]
+    moved = [entry for place, entry in enumerate(order) if place != entry]
+    assert all(entry >= len(order) for entry in moved)
