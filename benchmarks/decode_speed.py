@@ -4,9 +4,9 @@
 
 Every engine reads raw text and writes raw text. The whole file goes through at once; then sentences go through one
 at a time. The engines take turns, and the BLEU of each stands beside its speed. The length penalty is 0, because
-CTranslate2 divides by a power of the length and Sixfold by GNMT's penalty: at 0 both search for the same thing and
-stop when nothing better can come. Each engine has its best threads: Sixfold one process a core, CTranslate2 one
-translator thread a core for files and the faster of one or all threads for single sentences.
+CTranslate2 divides by a power of the length and Sixfold by GNMT's penalty: at 0 both search for the same thing,
+though CTranslate2 stops before it is sure to have found it. Each engine has its best threads: Sixfold one process
+a core, CTranslate2 one translator thread a core for files and the faster of one or all threads for one sentence.
 
 Without a model, one is trained first and kept in the cache folder: the small one for 15 minutes, the base one for
 30.

@@ -44,8 +44,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         with writing(path):
             yield temporary
-            temporary.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
-            sync(temporary)
+            settle(temporary)
             temporary.replace(path)
             sync(path.parent)
     finally:
@@ -69,6 +68,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def settle(path: Path) -> None:
+    """Give a new file the mode that the umask leaves, and wait until it has reached the disk."""
+    path.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
+    sync(path)
 
 
 def make_folder(path: Path) -> None:

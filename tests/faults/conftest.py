@@ -215,3 +215,21 @@ def obey_ctrl_c() -> None:
     """Let children obey Ctrl-C although a shell started these tests in the background, where it is ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def flip(content: bytes, draw: random.Random) -> bytes:
+    """Change one bit."""
+    data = bytearray(content)
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    return bytes(data)
+
+
+def cut(content: bytes, draw: random.Random) -> bytes:
+    """Cut the end off."""
+    return content[: draw.randrange(len(content))]
+
+
+@pytest.fixture(params=[flip, cut])
+def harm(request: pytest.FixtureRequest) -> Callable[[bytes, random.Random], bytes]:
+    """Return a way to damage a file."""
+    return request.param

@@ -47,19 +47,6 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_gives_the_same_
     run.assert_same_as(unbroken)
 
 
-def flip(content: bytes, draw: random.Random) -> bytes:
-    """Change one bit."""
-    data = bytearray(content)
-    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-    return bytes(data)
-
-
-def cut(content: bytes, draw: random.Random) -> bytes:
-    """Cut the end off."""
-    return content[: draw.randrange(len(content))]
-
-
-@pytest.mark.parametrize("harm", [flip, cut])
 def test_fifty_damages_of_fifty_are_named_and_the_checkpoint_before_is_taken(
     tmp_path: Path, unbroken: Run, seed: int, harm: Callable[[bytes, random.Random], bytes]
 ) -> None:

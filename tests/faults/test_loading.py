@@ -58,19 +58,6 @@ def forge(folder: Path, name: str, content: bytes) -> None:
 # Damage
 
 
-def flip(content: bytes, draw: random.Random) -> bytes:
-    """Change one bit."""
-    data = bytearray(content)
-    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-    return bytes(data)
-
-
-def cut(content: bytes, draw: random.Random) -> bytes:
-    """Cut the end off."""
-    return content[: draw.randrange(len(content))]
-
-
-@pytest.mark.parametrize("harm", [flip, cut])
 def test_fifty_damages_of_fifty_are_detected_and_the_file_is_named(
     folder: Path, seed: int, harm: Callable[[bytes, random.Random], bytes]
 ) -> None:

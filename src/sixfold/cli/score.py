@@ -44,6 +44,7 @@ def score(
     from sixfold.data.readers import open_pairs
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
+    from sixfold.ticks import counted_from
 
     SearchOptions(length_penalty=length_penalty)  # refuse before anything is read
     translator = load(model, device, partners or ())
@@ -54,7 +55,7 @@ def score(
             scores = translator.score(
                 [pair.source for pair in chunk],
                 [pair.target for pair in chunk],
-                lambda count, before=done: tick(before + count),  # type: ignore[misc]
+                counted_from(done, tick),
             )
             warn_of_cuts(scores, done)
             write_lines(as_rows(translator, scores, length_penalty) if as_json else as_numbers(scores))

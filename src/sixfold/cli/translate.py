@@ -190,6 +190,7 @@ def translate_lines(
     """Translate a file or standard input; as JSON if a number of alternatives is given."""
     from sixfold.cli.progress import progress
     from sixfold.data.readers import read_lines
+    from sixfold.ticks import counted_from
 
     lines = read_lines(file)
     at_once = 1 if is_typed(file) else LINES_AT_ONCE
@@ -199,7 +200,7 @@ def translate_lines(
             found = search(
                 chunk,
                 options,
-                tick=lambda count, before=done: tick(before + count),  # type: ignore[misc]
+                tick=counted_from(done, tick),
                 first_place=done,
             )
             for number, translations in enumerate(found, start=done + 1):

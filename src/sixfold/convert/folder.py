@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sixfold.errors import ConfigError
-from sixfold.files import current_umask, make_folder, sync, writing
+from sixfold.files import make_folder, settle, sync, writing
 
 # Messages that come twice in a protocol buffer are merged: normalizer_spec (3) {add_dummy_prefix (3): true}.
 WITH_SPACE_BEFORE = bytes([3 << 3 | 2, 2, 3 << 3, 1])
@@ -27,8 +27,7 @@ def new_folder(out: Path) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             for path in temporary.iterdir():
-                path.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
-                sync(path)
+                settle(path)
             sync(temporary)
             make_folder(out.parent)
             temporary.replace(out)

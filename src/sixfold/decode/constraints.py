@@ -24,11 +24,10 @@ from sixfold.decode.search import (
     Rule,
     Stepper,
     best_extensions,
-    can_still_win,
-    finished_hypothesis,
+    finish,
     go_on,
     predict,
-    select,
+    search_beams,
 )
 from sixfold.decode.spelling import Spelling, is_of_a_word, occurs, written
 
@@ -138,18 +137,13 @@ def constrained_search(
 
     Every hypothesis keeps room for what it still has to write, so a limit above `required.most_tokens` suffices.
     """
-    beams = [Beam(i, limit, [[bos]], [0.0]) for i, limit in enumerate(limits.tolist())]
-    alive = beams
-    while alive:
-        width = len(alive[0].scores)
-        for beam, candidates in zip(
-            alive, extend(stepper, alive, eos, options, required, rules, limits), strict=True
-        ):
+
+    def step(alive: list[Beam]) -> None:
+        extensions = extend(stepper, alive, eos, options, required, rules, limits)
+        for beam, candidates in zip(alive, extensions, strict=True):
             advance(beam, candidates, eos, options, required)
-        going_on = [i for i, beam in enumerate(alive) if can_still_win(beam, options)]
-        select(stepper, alive, going_on, width, limits.device)
-        alive = [alive[i] for i in going_on]
-    return [beam.finished for beam in beams]
+
+    return search_beams(stepper, limits, bos, options, step)
 
 
 def extend(
@@ -218,11 +212,3 @@ def share(banks: dict[int, list[Candidate]], beam: int) -> list[Candidate]:
     rounds = range(max(map(len, banks.values()), default=0))
     in_turn = [banks[bank][i] for i in rounds for bank in turns if i < len(banks[bank])]
     return sorted(in_turn[:beam], key=lambda each: (-each.score, each.parent, each.token))
-
-
-def finish(beam: Beam, candidate: Candidate, is_cut: bool, options: BeamOptions) -> None:
-    """Keep a finished output if it is one of the n best."""
-    tokens = (*beam.prefixes[candidate.parent][1:], candidate.token)
-    beam.finished.append(finished_hypothesis(tokens, candidate.score, options.alpha, is_cut))
-    beam.finished.sort(key=lambda each: -each.score)
-    del beam.finished[options.n_best :]

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 NEVER = float("-inf")
+Number = TypeVar("Number", float, Tensor)
 BLOCK = 64  # tokens of the vocabulary that are compared by their best one first
 
 
@@ -87,19 +88,14 @@ class BeamStep:
 Watch = Callable[[BeamStep], None]
 
 
-def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
+def length_penalty(length: Number, alpha: float) -> Number:
     """Return ((5 + length) / 6)^α, the penalty of Wu et al. (2016) that section 6.1 uses."""
-    return ((5.0 + torch.as_tensor(length)) / 6.0) ** alpha
+    return ((5.0 + length) / 6.0) ** alpha
 
 
 def finished_hypothesis(tokens: tuple[int, ...], total: float, alpha: float, is_cut: bool) -> Hypothesis:
     """Return the hypothesis with its score."""
-    return Hypothesis(tokens, total, total / penalty(len(tokens), alpha), is_cut)
-
-
-def penalty(length: int, alpha: float) -> float:
-    """Return the length penalty of one length."""
-    return float(((5.0 + length) / 6.0) ** alpha)
+    return Hypothesis(tokens, total, total / length_penalty(len(tokens), alpha), is_cut)
 
 
 def closed_up(going_on: Sequence[bool]) -> list[int]:
@@ -181,13 +177,24 @@ def beam_search(
     The search of a sentence ends when no unfinished hypothesis can still become one of the n best. The stepper
     starts with one row for each sentence, and has K after the first step.
     """
+
+    def step(alive: list[Beam]) -> None:
+        candidates, is_cut = extend(stepper, alive, eos, options, rules, limits.device)
+        for beam, extensions, cut in zip(alive, candidates, is_cut, strict=True):
+            advance(beam, extensions, cut, eos, options, watch)
+
+    return search_beams(stepper, limits, bos, options, step)
+
+
+def search_beams(
+    stepper: Stepper, limits: Tensor, bos: int, options: BeamOptions, step: Callable[[list[Beam]], None]
+) -> list[list[Hypothesis]]:
+    """Let `step` extend all beams again and again, until none can win any more; return what each has finished."""
     beams = [Beam(i, limit, [[bos]], [0.0]) for i, limit in enumerate(limits.tolist())]
     alive = beams
     while alive:
         width = len(alive[0].scores)
-        candidates, is_cut = extend(stepper, alive, eos, options, rules, limits.device)
-        for beam, extensions, cut in zip(alive, candidates, is_cut, strict=True):
-            advance(beam, extensions, cut, eos, options, watch)
+        step(alive)
         going_on = closed_up([can_still_win(beam, options) for beam in alive])
         select(stepper, alive, going_on, width, limits.device)
         alive = [alive[i] for i in going_on]
@@ -309,14 +316,18 @@ def advance(
     open_ends = [i for i, each in enumerate(candidates) if possible[i] and each.token != eos][: options.beam]
     for candidate, cut, is_end in zip(candidates, is_cut, ended, strict=True):
         if is_end:
-            tokens = (*beam.prefixes[candidate.parent][1:], eos)
-            beam.finished.append(finished_hypothesis(tokens, candidate.score, options.alpha, cut))
-    if any(ended):
-        beam.finished.sort(key=lambda each: -each.score)
-        del beam.finished[options.n_best :]
+            finish(beam, candidate, cut, options)
     if watch is not None:
         watch(seen(beam, candidates, ended, open_ends))
     go_on(beam, [candidates[i] for i in open_ends], options.beam)
+
+
+def finish(beam: Beam, candidate: Candidate, is_cut: bool, options: BeamOptions) -> None:
+    """Keep a finished output if it is one of the n best."""
+    tokens = (*beam.prefixes[candidate.parent][1:], candidate.token)
+    beam.finished.append(finished_hypothesis(tokens, candidate.score, options.alpha, is_cut))
+    beam.finished.sort(key=lambda each: -each.score)
+    del beam.finished[options.n_best :]
 
 
 def go_on(beam: Beam, chosen: list[Candidate], width: int) -> None:
@@ -348,7 +359,7 @@ def can_still_win(beam: Beam, options: BeamOptions) -> bool:
     """
     if len(beam.finished) < options.n_best:
         return beam.scores[0] > NEVER
-    return beam.scores[0] / penalty(beam.limit, options.alpha) > beam.finished[-1].score
+    return beam.scores[0] / length_penalty(beam.limit, options.alpha) > beam.finished[-1].score
 
 
 def select(stepper: Stepper, alive: list[Beam], going_on: list[int], width: int, device: torch.device) -> None:

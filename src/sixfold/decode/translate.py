@@ -28,7 +28,7 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.protect import protect
 from sixfold.decode.sampling import rollout
 from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
-from sixfold.decode.search import Hypothesis, Stepper, penalty
+from sixfold.decode.search import Hypothesis, Stepper, length_penalty
 from sixfold.decode.spelling import UNKNOWN, spelling_of
 from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
@@ -336,7 +336,7 @@ class Translator:
 
     def penalised(self, score: Score, alpha: float | None = None) -> float:
         """Return the score that a search with this length penalty would have given."""
-        return score.log_probability / penalty(
+        return score.log_probability / length_penalty(
             score.num_tokens, self.decode.length_penalty if alpha is None else alpha
         )
 

@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather
 from sixfold.data.shards import Ids
+from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
 from sixfold.models.transformer import Transformer
 from sixfold.text import Tokenizer
@@ -436,13 +437,6 @@ class Speedometer:
     def steps_a_second(self) -> float:
         """Return the steps done in a second."""
         return self.steps / max(time.monotonic() - self.began, 1e-9)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that there is no memory left: torch says so only in words on a CPU."""
-    words = str(error)
-    is_said = "out of memory" in words or "allocate memory" in words
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or is_said
 
 
 def mixed_seed(*numbers: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from sixfold.data.readers import Pairs, open_pairs
+from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import ConfigError, RequestError, TrainingError
 from sixfold.files import BLANK, is_sealed, make_folder, seal, sha256, write_atomically, writing
 from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds
@@ -24,7 +25,7 @@ from sixfold.models.transformer import Architecture, Transformer, TransformerCon
 from sixfold.text import Tokenizer
 from sixfold.train.card import model_card
 from sixfold.train.checkpoint import Tensors, refuse_not_finite
-from sixfold.train.loop import RunState, Trainer, is_out_of_memory
+from sixfold.train.loop import RunState, Trainer
 from sixfold.train.plan import choose
 from sixfold.train.prepare import (
     Prepared,
