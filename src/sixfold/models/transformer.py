@@ -15,6 +15,7 @@ from sixfold.errors import ConfigError
 from sixfold.nn import (
     Decoder,
     DecoderLayer,
+    Dropout,
     Encoder,
     EncoderLayer,
     FeedForward,
@@ -86,7 +87,7 @@ class Transformer(nn.Module):
         self.source_positions = make_positions(config)
         # Learned positions are learned for each side; the sinusoids are the same table for both.
         self.target_positions = make_positions(config) if config.positions == "learned" else self.source_positions
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         encoder_layers = [make_encoder_layer(config) for _ in range(config.encoder_layers)]
         decoder_layers = [make_decoder_layer(config) for _ in range(config.decoder_layers)]
         self.encoder = Encoder(encoder_layers, config.norm, config.d_model)

@@ -2,6 +2,7 @@
 
 from sixfold.nn.attention import MultiHeadAttention, attention, fast_attention
 from sixfold.nn.decoder import Decoder, DecoderLayer
+from sixfold.nn.dropout import Dropout
 from sixfold.nn.embedding import TiedEmbedding
 from sixfold.nn.encoder import Encoder, EncoderLayer
 from sixfold.nn.feed_forward import FeedForward
@@ -12,6 +13,7 @@ from sixfold.nn.positions import LearnedPositions, SinusoidalPositions, sinusoid
 __all__ = [
     "Decoder",
     "DecoderLayer",
+    "Dropout",
     "Encoder",
     "EncoderLayer",
     "FeedForward",

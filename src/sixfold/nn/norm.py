@@ -7,6 +7,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from sixfold.nn.dropout import Dropout
+
 Norm = Literal["post", "pre"]
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -17,11 +19,11 @@ class PostNorm(nn.Module):
     def __init__(self, d_model: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """Apply the sub-layer to x (…, d_model), add, then normalise."""
-        return self.norm(x + self.dropout(sublayer(x)))
+        return self.norm(self.dropout.add(x, sublayer(x)))
 
 
 class PreNorm(nn.Module):
@@ -30,11 +32,11 @@ class PreNorm(nn.Module):
     def __init__(self, d_model: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """Normalise x (…, d_model), apply the sub-layer, then add."""
-        return x + self.dropout(sublayer(self.norm(x)))
+        return self.dropout.add(x, sublayer(self.norm(x)))
 
 
 def residual(norm: Norm, d_model: int, dropout: float) -> PostNorm | PreNorm:

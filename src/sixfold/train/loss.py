@@ -1,20 +1,67 @@
-"""The training loss: cross-entropy with label smoothing (section 5.4).
+"""The training loss: cross-entropy with label smoothing (section 5.4), fused with the projection to the tokens.
+
+The loss is taken against (1-ε)·one-hot + ε/V, the smoothing of Szegedy et al.
 
 Shapes: B pairs, M source positions, T target positions, N target tokens that are not padding, V vocabulary.
 """
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from sixfold.models.transformer import Transformer
 from sixfold.text.tokens import PAD_ID
 
+ROWS_AT_ONCE = 512  # their logits stay in the cache, and the products are still large
 
-def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Return the summed loss of logits (N, V) against (1-ε)·one-hot + ε/V, the smoothing of Szegedy et al."""
+
+def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Return the summed loss of the logits hidden·Wᵀ, for hidden (N, d_model) and W (V, d_model)."""
+    if hidden.is_cpu:
+        loss: Tensor = ProjectedLoss.apply(hidden, weight, targets, smoothing)  # type: ignore[no-untyped-call]
+        return loss
+    logits = F.linear(hidden, weight).float()
     return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+
+
+class ProjectedLoss(torch.autograd.Function):
+    """The loss with its gradient computed on the way, so that no more than a few rows of logits ever exist.
+
+    With z the logits, p their softmax and t the target, the loss of a row is
+    log Σ exp z - (1-ε)·z_t - ε/V·Σz, and its gradient by z is p - (1-ε)·one-hot - ε/V. The terms with ε/V are the
+    same for the whole vocabulary: they are products with the sum of all rows of W and need no logits.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        """Add up the loss and both gradients, some rows at a time."""
+        uniform, all_rows = smoothing / weight.size(0), weight.sum(dim=0)
+        loss = -uniform * (hidden.sum(dim=0) @ all_rows).double()
+        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
+        room = hidden.new_empty(min(ROWS_AT_ONCE, hidden.size(0)), weight.size(0))
+        parts = (side.split(ROWS_AT_ONCE) for side in (hidden, hidden_gradient, targets[:, None]))
+        for rows, rows_gradient, wanted in zip(*parts, strict=True):
+            logits = torch.mm(rows, weight.t(), out=room[: len(rows)])
+            of_targets, largest = logits.gather(1, wanted), logits.amax(dim=1)
+            shares = torch.softmax(logits, dim=1, out=logits)
+            log_totals = largest - shares.amax(dim=1).log()
+            loss += log_totals.sum() - (1 - smoothing) * of_targets.sum()
+            shares.scatter_add_(1, wanted, of_targets.new_tensor(smoothing - 1).expand_as(wanted))
+            torch.mm(shares, weight, out=rows_gradient)
+            weight_gradient.addmm_(shares.t(), rows)
+        hidden_gradient.sub_(all_rows, alpha=uniform)
+        weight_gradient.sub_(hidden.sum(dim=0), alpha=uniform)
+        ctx.save_for_backward(hidden_gradient, weight_gradient)
+        return loss.to(hidden.dtype)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Return the gradients that `forward` found."""
+        hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
+        return hidden_gradient * gradient, weight_gradient * gradient, None, None
 
 
 class Objective(nn.Module):
@@ -27,7 +74,12 @@ class Objective(nn.Module):
 
     def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
         """Return the loss summed over the target tokens; padding is left out before the projection."""
-        hidden = self.model.hidden(source, target_in)  # (B, T, d_model)
-        real = target_out != PAD_ID
-        logits = self.model.embedding.logits(hidden[real])  # (N, V)
-        return smoothed_cross_entropy(logits.float(), target_out[real], self.smoothing)
+        hidden = self.model.hidden(source, target_in).flatten(0, 1)  # (B·T, d_model)
+        targets = target_out.flatten()
+        real = (targets != PAD_ID).nonzero()[:, 0]
+        return projected_loss(
+            hidden.index_select(0, real),
+            self.model.embedding.weight,
+            targets.index_select(0, real),
+            self.smoothing,
+        )

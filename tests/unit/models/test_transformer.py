@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor, nn
-from torch.nn.functional import dropout, layer_norm
+from torch.nn.functional import layer_norm
 
 from sixfold.errors import ConfigError
 from sixfold.models.transformer import (
@@ -20,7 +20,7 @@ from sixfold.models.transformer import (
     count_parameters,
     nearest_divisor,
 )
-from sixfold.nn import MultiHeadAttention, attention, sinusoids
+from sixfold.nn import Dropout, MultiHeadAttention, attention, sinusoids
 
 VOCABULARY = 23
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 4, 2], [11, 12, 2, 0, 0, 0, 0], [15, 9, 21, 6, 2, 0, 0]])
@@ -58,10 +58,7 @@ def plain_attention(block: MultiHeadAttention, query: Tensor, memory: Tensor, ma
 
 def plain_forward(model: Transformer, source: Tensor, target: Tensor, rate: float) -> Tensor:
     """Return the paper's post-norm model in one piece, with dropout exactly where section 5.4 puts it."""
-    weight, width = model.embedding.weight, model.config.d_model
-
-    def drop(x: Tensor) -> Tensor:
-        return dropout(x, rate)
+    weight, width, drop = model.embedding.weight, model.config.d_model, Dropout(rate)
 
     def embed(tokens: Tensor) -> Tensor:
         return drop(weight[tokens] * math.sqrt(width) + sinusoids(tokens.size(1), width))

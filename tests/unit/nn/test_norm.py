@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sixfold.nn import PostNorm, PreNorm
+from sixfold.nn import Dropout, PostNorm, PreNorm
 from sixfold.nn.norm import final_norm, residual
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -53,7 +53,7 @@ def test_dropout_comes_before_the_sum_is_normalised() -> None:
     torch.manual_seed(1)
     output = wrapper(x, torch.ones_like)
     torch.manual_seed(1)
-    dropped = nn.functional.dropout(torch.ones_like(x), 0.5)
+    dropped = Dropout(0.5)(torch.ones_like(x))
     torch.testing.assert_close(output, nn.functional.layer_norm(x + dropped, (50,)))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text.tokens import PAD_ID
-from sixfold.train.loss import Objective, smoothed_cross_entropy
+from sixfold.train.loss import ROWS_AT_ONCE, Objective, projected_loss
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -33,19 +34,43 @@ def by_definition(logits: Tensor, targets: Tensor, smoothing: float) -> float:
     return total
 
 
+def leaves(num_tokens: int, vocabulary: int = 11, spread: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    """Return hidden states, a projection and targets, all in float64."""
+    hidden = torch.randn(num_tokens, 6, dtype=torch.float64).mul_(spread).requires_grad_()
+    weight = torch.randn(vocabulary, 6, dtype=torch.float64).requires_grad_()
+    return hidden, weight, torch.randint(vocabulary, (num_tokens,))
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_the_loss_is_the_cross_entropy_against_smoothed_targets(smoothing: float) -> None:
-    logits, targets = torch.randn(7, 11, dtype=torch.float64), torch.randint(11, (7,))
-    found = smoothed_cross_entropy(logits, targets, smoothing)
-    assert float(found) == pytest.approx(by_definition(logits, targets, smoothing), rel=1e-12)
+    hidden, weight, targets = leaves(7)
+    expected = by_definition((hidden @ weight.t()).detach(), targets, smoothing)
+    found = projected_loss(hidden, weight, targets, smoothing).detach()
+    assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_loss_is_a_sum_over_tokens() -> None:
-    logits, targets = torch.randn(6, 11, dtype=torch.float64), torch.randint(11, (6,))
-    parts = smoothed_cross_entropy(logits[:2], targets[:2], 0.1) + smoothed_cross_entropy(
-        logits[2:], targets[2:], 0.1
-    )
-    assert float(parts) == pytest.approx(float(smoothed_cross_entropy(logits, targets, 0.1)), rel=1e-12)
+@pytest.mark.parametrize("num_tokens", [1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 2 * ROWS_AT_ONCE + 3])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("spread", [1.0, 500.0])
+def test_loss_and_gradients_are_those_of_torch_however_many_parts_there_are(
+    num_tokens: int, smoothing: float, spread: float
+) -> None:
+    hidden, weight, targets = leaves(num_tokens, spread=spread)
+    found = 0.3 * projected_loss(hidden, weight, targets, smoothing)
+    found_gradients = torch.autograd.grad(found, [hidden, weight])
+    logits = hidden @ weight.t()
+    expected = 0.3 * cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    expected_gradients = torch.autograd.grad(expected, [hidden, weight])
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found_gradients, expected_gradients, rtol=1e-9, atol=1e-9)
+
+
+def test_a_number_that_is_not_finite_shows_in_the_loss() -> None:
+    hidden, weight, targets = leaves(7)
+    for number in (float("nan"), float("inf")):
+        broken = hidden.detach().clone()
+        broken[3, 2] = number
+        assert not projected_loss(broken, weight.detach(), targets, 0.1).isfinite()
 
 
 def test_the_objective_is_the_loss_of_the_real_target_tokens() -> None:

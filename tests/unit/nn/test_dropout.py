@@ -1,0 +1,66 @@
+"""Dropout: its probability, its mean, its gradient, its seed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from sixfold.nn import Dropout
+
+pytestmark = pytest.mark.usefixtures("seed")
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_elements_are_dropped_with_their_probability_and_the_mean_is_kept(p: float) -> None:
+    ones = torch.ones(1000, 400)
+    dropped = Dropout(p)(ones)
+    share = float((dropped == 0).float().mean())
+    assert share == pytest.approx(p, abs=5 * (p * (1 - p) / ones.numel()) ** 0.5)
+    assert dropped.max() == pytest.approx(1 / (1 - p), rel=1e-4)
+    assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
+
+
+def test_no_two_places_are_dropped_together_more_often_than_by_chance() -> None:
+    draws = torch.stack([Dropout(0.5)(torch.ones(64)) for _ in range(4000)]) > 0
+    together = torch.corrcoef(draws.t().float()).fill_diagonal_(0)
+    assert together.abs().max() < 6 / 4000**0.5
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 3, 5), (7, 1)])
+def test_any_shape_is_possible(shape: tuple[int, ...]) -> None:
+    assert Dropout(0.5)(torch.ones(shape)).shape == shape
+
+
+def test_the_gradient_passes_where_the_element_did() -> None:
+    x = torch.randn(50, 20, requires_grad=True)
+    Dropout(0.5)(x).sum().backward()
+    torch.manual_seed(1)
+    mask = Dropout(0.5)(torch.ones(50, 20))
+    x.grad = None
+    torch.manual_seed(1)
+    Dropout(0.5)(x).sum().backward()
+    assert torch.equal(x.grad, mask)
+
+
+def test_adding_is_adding_what_was_dropped() -> None:
+    dropout, x, y = Dropout(0.4), torch.randn(30, 20), torch.randn(30, 20)
+    torch.manual_seed(2)
+    expected = x + dropout(y)
+    torch.manual_seed(2)
+    torch.testing.assert_close(dropout.add(x, y), expected)
+
+
+def test_it_does_nothing_when_not_training_or_at_zero() -> None:
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    for dropout in (Dropout(0.5).eval(), Dropout(0.0)):
+        assert torch.equal(dropout(x), x)
+        assert torch.equal(dropout.add(x, y), x + y)
+
+
+def test_elsewhere_than_on_a_cpu_it_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(8, device="meta")
+    called: list[float] = []
+    monkeypatch.setattr(nn.functional, "dropout", lambda x, p: called.append(p) or x)
+    Dropout(0.3).add(x, x)
+    assert called == [0.3]
