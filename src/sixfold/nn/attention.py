@@ -7,12 +7,11 @@ Masks are boolean and True means "may attend".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+from sixfold.nn import short_attention
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -40,7 +39,6 @@ class MultiHeadAttention(nn.Module):
 
     W^Q, W^K and W^V of all heads are the rows of one matrix, so that self-attention is one product.
     The paper's equations have no biases; `bias` adds them for models from elsewhere that do.
-    `attend` is the attention function: replace it to watch the weights.
     """
 
     def __init__(self, d_model: int, heads: int, d_k: int, d_v: int, bias: bool = False) -> None:
@@ -49,7 +47,6 @@ class MultiHeadAttention(nn.Module):
         self.sizes = [heads * d_k, heads * d_k, heads * d_v]  # rows of W^Q, W^K, W^V
         self.project = nn.Linear(d_model, sum(self.sizes), bias=bias)
         self.output = nn.Linear(heads * d_v, d_model, bias=bias)
-        self.attend: Attend = fast_attention
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -63,40 +60,47 @@ class MultiHeadAttention(nn.Module):
     def forward(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
         """Let every position of `query` (B, Q, d_model) attend to `memory` (B, K, d_model)."""
         if query is memory:
-            return self.combine(*self.project_all(query), mask)
-        return self.combine(self.project_query(query), *self.project_memory(memory), mask)
+            return self.output(self.attend(self.project(query), None, mask))
+        return self.output(self.attend(self.project_query(query), self.project_memory(memory), mask))
 
     def with_weights(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return what `forward` returns, and the attention weights (B, H, Q, K) of every head."""
-        heads, weights = attention(self.project_query(query), *self.project_memory(memory), mask)
-        return self.output(heads.transpose(1, 2).flatten(2)), weights
-
-    def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values (B, H, positions, D) of the same positions: self-attention."""
-        query, key, value = self.project(x).split(self.sizes, dim=-1)
-        return self.split_heads(query), self.split_heads(key), self.split_heads(value)
+        parts = self.split_heads(self.project_query(query), self.project_memory(memory))
+        heads, weights = attention(*parts, mask)
+        return self.output(join_heads(heads)), weights
 
     def project_query(self, x: Tensor) -> Tensor:
-        """Return the queries (B, H, Q, d_k)."""
-        rows = slice(0, self.sizes[0])
-        return self.split_heads(self.project_rows(x, rows))
+        """Return the queries (B, Q, H·d_k)."""
+        return self.project_rows(x, slice(0, self.sizes[0]))
 
-    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys (B, H, K, d_k) and values (B, H, K, d_v)."""
-        rows = slice(self.sizes[0], None)
-        key, value = self.project_rows(memory, rows).split(self.sizes[1:], dim=-1)
-        return self.split_heads(key), self.split_heads(value)
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """Return keys and values side by side (B, K, H·d_k + H·d_v)."""
+        return self.project_rows(memory, slice(self.sizes[0], None))
 
     def project_rows(self, x: Tensor, rows: slice) -> Tensor:
         """Apply some rows of the fused projection."""
         bias = self.project.bias
         return F.linear(x, self.project.weight[rows], bias if bias is None else bias[rows])
 
-    def combine(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend in every head, concatenate the heads and apply W^O."""
-        heads = self.attend(query, key, value, mask)  # (B, H, Q, d_v)
-        return self.output(heads.transpose(1, 2).flatten(2))
+    def attend(self, projected: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
+        """Return the outputs of all heads side by side (B, Q, H·d_v), before W^O.
 
-    def split_heads(self, x: Tensor) -> Tensor:
-        """Turn (B, positions, H·D) into (B, H, positions, D)."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        Keys and values stand in `memory`, or if it is None behind the queries in `projected`.
+        """
+        if short_attention.is_possible(projected, self.heads, self.sizes):
+            return short_attention.attend(projected, memory, mask, self.heads, self.sizes)
+        return join_heads(fast_attention(*self.split_heads(projected, memory), mask))
+
+    def split_heads(self, projected: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, each (B, H, positions, D)."""
+        if memory is None:
+            parts = projected.split(self.sizes, dim=-1)
+        else:
+            parts = (projected, *memory.split(self.sizes[1:], dim=-1))
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        return query, key, value
+
+
+def join_heads(heads: Tensor) -> Tensor:
+    """Turn (B, H, positions, D) into (B, positions, H·D): the concatenation of the heads."""
+    return heads.transpose(1, 2).flatten(2)

@@ -18,4 +18,4 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each position (…, d_model) on its own."""
-        return self.outer(self.inner(x).relu())
+        return self.outer(self.inner(x).relu_())

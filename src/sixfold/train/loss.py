@@ -15,6 +15,7 @@ from torch.autograd.function import FunctionCtx
 from sixfold.models.transformer import Transformer
 from sixfold.text.tokens import PAD_ID
 
+SMALLEST_SHARE = 1e-30
 ROWS_AT_ONCE = 512  # their logits stay in the cache, and the products are still large
 
 
@@ -45,10 +46,10 @@ class ProjectedLoss(torch.autograd.Function):
         parts = (side.split(ROWS_AT_ONCE) for side in (hidden, hidden_gradient, targets[:, None]))
         for rows, rows_gradient, wanted in zip(*parts, strict=True):
             logits = torch.mm(rows, weight.t(), out=room[: len(rows)])
-            of_targets, largest = logits.gather(1, wanted), logits.amax(dim=1)
+            of_targets = logits.gather(1, wanted)
             shares = torch.softmax(logits, dim=1, out=logits)
-            log_totals = largest - shares.amax(dim=1).log()
-            loss += log_totals.sum() - (1 - smoothing) * of_targets.sum()
+            loss += log_totals(of_targets, shares.gather(1, wanted), rows, weight).sum()
+            loss -= (1 - smoothing) * of_targets.sum()
             shares.scatter_add_(1, wanted, of_targets.new_tensor(smoothing - 1).expand_as(wanted))
             torch.mm(shares, weight, out=rows_gradient)
             weight_gradient.addmm_(shares.t(), rows)
@@ -62,6 +63,18 @@ class ProjectedLoss(torch.autograd.Function):
         """Return the gradients that `forward` found."""
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         return hidden_gradient * gradient, weight_gradient * gradient, None, None
+
+
+def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
+    """Return log Σ exp z of each row, from one logit (N, 1) and its share: z - log p.
+
+    A share too small for its logarithm to be exact needs the whole row again.
+    """
+    totals = logits - shares.log()
+    lost = ~(shares[:, 0] > SMALLEST_SHARE)
+    if lost.any():
+        totals[lost] = F.linear(hidden[lost], weight).logsumexp(dim=1, keepdim=True)
+    return totals
 
 
 class Objective(nn.Module):

@@ -28,7 +28,7 @@ def test_wider_heads_give_the_same_output(d_k: int, d_v: int, width: int, bias: 
     matrices = projections(module, width)
     heads, _ = attention(
         *(
-            module.split_heads(apply(matrix, x))
+            apply(matrix, x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
             for matrix, x in ((matrices.query, query), (matrices.key, memory), (matrices.value, memory))
         )
     )

@@ -131,19 +131,12 @@ def test_self_attention_equals_attention_to_an_equal_memory(bias: bool) -> None:
     torch.testing.assert_close(module(x, x, mask), module(x, x.clone(), mask))
 
 
-def test_watching_the_weights_does_not_change_the_output() -> None:
+def test_the_form_with_weights_has_the_same_output() -> None:
     module = MultiHeadAttention(d_model=12, heads=3, d_k=4, d_v=4)
-    x, seen = torch.randn(BATCH, LENGTH, 12), []
-    before = module(x, x, PADDING)
-
-    def watch(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        output, weights = attention(query, key, value, mask)
-        seen.append(weights)
-        return output
-
-    module.attend = watch
-    torch.testing.assert_close(module(x, x, PADDING), before)
-    assert seen[0].shape == (BATCH, 3, LENGTH, LENGTH)
+    x = torch.randn(BATCH, LENGTH, 12)
+    output, weights = module.with_weights(x, x, PADDING)
+    torch.testing.assert_close(output, module(x, x, PADDING))
+    assert weights.shape == (BATCH, 3, LENGTH, LENGTH)
 
 
 def test_the_gradients_of_multi_head_attention_are_those_of_finite_differences() -> None:

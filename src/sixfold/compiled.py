@@ -1,0 +1,116 @@
+"""C, compiled for this processor on first use and kept in the user's cache folder.
+
+Whatever goes wrong (no compiler, a folder that cannot be written, a library that does not compute what it should),
+work goes on without it, only slower, and `sixfold doctor` says why. A new library is first tried in a child
+process, because a processor that traps its own instructions kills whoever tries them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sixfold.errors import WorkError
+from sixfold.files import cache_folder, replacing
+from sixfold.machine import cpu_flags, cpu_model
+
+VARIABLE = "SIXFOLD_KERNELS"  # off: do without
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+WIDE = ("-march=native", "-mprefer-vector-width=512")
+TARGETS = (WIDE, ("-march=native",), ("-march=x86-64-v3",), ())  # tried in this order
+SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A library, or why there is none."""
+
+    library: ctypes.CDLL | None
+    reason: str  # empty if there is one
+
+
+def compiled(source: Path, trial: str) -> Compiled:
+    """Return the library of a C file, compiling it the first time.
+
+    `trial` is the `module:function` that a child process calls with a new library's path: it raises if the library
+    does not compute what it should.
+    """
+    if os.environ.get(VARIABLE, "").lower() in ("off", "0", "no"):
+        return Compiled(None, f"{VARIABLE} says so")
+    return opened(source, trial)
+
+
+@cache
+def opened(source: Path, trial: str) -> Compiled:
+    """Load a library, once in a process."""
+    try:
+        path = library_path(source, trial)
+        if not path.exists():
+            build(source, trial, path)
+        return Compiled(ctypes.CDLL(str(path)), "")
+    except (OSError, WorkError, subprocess.SubprocessError) as error:
+        return Compiled(None, str(error))
+
+
+def library_path(source: Path, trial: str) -> Path:
+    """Return the file of the library made of this source for this processor."""
+    facts = (*FLAGS, *map(str, TARGETS), trial, cpu_model(), cpu_flags(), platform.machine(), platform.release())
+    digest = hashlib.sha256(source.read_bytes() + "\0".join(facts).encode()).hexdigest()[:16]
+    return cache_folder() / f"{source.stem}-{digest}.so"
+
+
+def build(source: Path, trial: str, path: Path) -> None:
+    """Compile the library for the most capable target that works here; a failure is remembered."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        raise WorkError(f"no C compiler ({', '.join(COMPILERS)}) was found")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    note = path.with_name(f"{path.stem}-{hashlib.sha256(identity(compiler).encode()).hexdigest()[:8]}.txt")
+    if note.exists():
+        raise WorkError(note.read_text(encoding="utf-8"))
+    with replacing(path) as temporary:
+        failure = first_failure(compiler, source, trial, temporary)
+        if failure:
+            note.write_text(failure, encoding="utf-8")
+            raise WorkError(failure)
+
+
+def identity(compiler: str) -> str:
+    """Return what changes when a compiler is exchanged."""
+    status = Path(compiler).stat()
+    return f"{compiler} {status.st_size} {status.st_mtime_ns}"
+
+
+def first_failure(compiler: str, source: Path, trial: str, path: Path) -> str:
+    """Compile for one target after the other until one passes its trial; return what went wrong if none does."""
+    module, _, function = trial.partition(":")
+    child = [sys.executable, "-P", "-c", f"import sys; from {module} import {function}; {function}(sys.argv[1])"]
+    failures = []
+    for target in TARGETS:
+        command = [compiler, *FLAGS, *target, str(source), "-o", str(path), "-lm"]
+        failure = failure_of(command, "compiling") or failure_of([*child, str(path)], "the trial")
+        if not failure:
+            return ""
+        failures.append(failure)
+    return failures[0]
+
+
+def failure_of(command: list[str], what: str) -> str:
+    """Run a command; return how it failed, or nothing."""
+    environment = os.environ | {VARIABLE: "off", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, env=environment, check=False
+    )
+    if done.returncode < 0:
+        return f"{what} died with signal {-done.returncode}"
+    last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return f"{what} failed: {last_line}" if done.returncode else ""

@@ -1,0 +1,261 @@
+/* Attention of short sequences, forward and backward, for training on a CPU.
+
+   softmax(Q Kᵀ / √d_k) V of one head is a handful of tiny products. A library call for each costs more than the
+   product itself, and kernels made for long sequences cost as much again. Here a block of queries of one head is
+   worked on as a whole while it lies in the cache. Scores stand with one row for each key and one column for each
+   query: so the softmax of all queries goes along together, and nothing is ever summed across a vector.
+
+   Shapes: B sentences, H heads, Q queries, K keys, D head width, a multiple of LANES. A tensor (B, H, positions, D)
+   is a pointer and three strides; the D numbers of a position are contiguous. Probabilities are not kept for the
+   backward pass: they are made again from the logarithm of their sum. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 16
+#define ROWS 6           /* of a product that are worked on at once: their sums stay in registers */
+#define BLOCK 64         /* queries that are worked on at once */
+#define UNSEEN (-1e30f)  /* the score of a key that a query may not see */
+
+typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4)));
+
+typedef struct {
+    float *data;
+    long batch, head, position; /* strides */
+} Tensor;
+
+typedef struct {
+    Tensor query, key, value, output;
+    float *log_totals;   /* (B, H, Q) */
+    const uint8_t *mask; /* (B, Q, K), with these strides; 1: may attend; NULL: all may */
+    long mask_batch, mask_query;
+    long heads, queries, keys, key_width, value_width;
+    float scale;
+} Attention;
+
+typedef struct {
+    Attention forward;
+    Tensor output_gradient, query_gradient, key_gradient, value_gradient;
+} Gradients;
+
+/* A block of queries of one head. */
+typedef struct {
+    long batch, head, first, count, padded; /* padded: the count, rounded up to whole vectors */
+} Block;
+
+static inline float *at(const Tensor *tensor, Block block, long position) {
+    return tensor->data + block.batch * tensor->batch + block.head * tensor->head + position * tensor->position;
+}
+
+/* exp(x) for x ≤ 0, to the last bit or two; written without branches, so that compilers vectorise it. */
+static inline float exponential(float x) {
+    int is_tiny = x < -87.0f;
+    x = is_tiny ? -87.0f : x;
+    float n = __builtin_rintf(x * 1.44269504f);
+    float r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    int32_t bits = ((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, 4);
+    return is_tiny ? 0 : p * power;
+}
+
+/* C (m × n) = or += A (m × k) · B (k × n). B and C are rows of contiguous numbers, n a multiple of LANES; A has any
+   strides, so that it can stand for its transpose. */
+static inline __attribute__((always_inline)) void
+multiply_rows(int rows, long n, long k, const float *a, long a_row, long a_column, const float *b, long b_row,
+              float *c, long c_row, int adds) {
+    for (long j = 0; j < n; j += LANES) {
+        Vector sum[ROWS];
+        for (int i = 0; i < rows; i++)
+            sum[i] = adds ? *(Vector *)(c + i * c_row + j) : (Vector){0};
+        for (long l = 0; l < k; l++) {
+            Vector right = *(const Vector *)(b + l * b_row + j);
+            for (int i = 0; i < rows; i++)
+                sum[i] += a[i * a_row + l * a_column] * right;
+        }
+        for (int i = 0; i < rows; i++)
+            *(Vector *)(c + i * c_row + j) = sum[i];
+    }
+}
+
+static void multiply(long m, long n, long k, const float *a, long a_row, long a_column, const float *b, long b_row,
+                     float *c, long c_row, int adds) {
+    long i = 0;
+    for (; i + ROWS <= m; i += ROWS)
+        multiply_rows(ROWS, n, k, a + i * a_row, a_row, a_column, b, b_row, c + i * c_row, c_row, adds);
+    a += i * a_row, c += i * c_row;
+    switch (m - i) {
+    case 5: multiply_rows(5, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
+    case 4: multiply_rows(4, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
+    case 3: multiply_rows(3, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
+    case 2: multiply_rows(2, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
+    case 1: multiply_rows(1, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
+    }
+}
+
+/* Transpose a square of LANES vectors: blocks beside the diagonal change places, of one number, two, four and eight. */
+#define EXCHANGE(rows, size, low, high)                                     \
+    for (int i = 0; i < LANES; i++)                                         \
+        if (!(i & size)) {                                                  \
+            Vector first = rows[i], second = rows[i + size];                \
+            rows[i] = __builtin_shufflevector(first, second, low);          \
+            rows[i + size] = __builtin_shufflevector(first, second, high);  \
+        }
+#define LOW_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define LOW_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LOW_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LOW_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+
+/* Write the positions of a block as columns: `width` rows of `padded` numbers, zeros behind the last column. */
+static void transpose(const float *positions, long stride, Block block, long width, float *out) {
+    for (long first = 0; first < block.padded; first += LANES)
+        for (long d = 0; d < width; d += LANES) {
+            Vector rows[LANES];
+            for (int i = 0; i < LANES; i++)
+                rows[i] = first + i < block.count ? *(const Vector *)(positions + (first + i) * stride + d) : (Vector){0};
+            EXCHANGE(rows, 1, LOW_1, HIGH_1)
+            EXCHANGE(rows, 2, LOW_2, HIGH_2)
+            EXCHANGE(rows, 4, LOW_4, HIGH_4)
+            EXCHANGE(rows, 8, LOW_8, HIGH_8)
+            for (int i = 0; i < LANES; i++)
+                *(Vector *)(out + (d + i) * block.padded + first) = rows[i];
+        }
+}
+
+/* Write what the mask adds to the scores (K, padded) of a block: 0, or UNSEEN. */
+static void write_bias(const Attention *o, Block block, float *bias) {
+    memset(bias, 0, o->keys * block.padded * sizeof(float));
+    const uint8_t *mask = o->mask + block.batch * o->mask_batch + block.first * o->mask_query;
+    for (long i = 0; o->mask && i < block.count; i++)
+        for (long j = 0; j < o->keys; j++)
+            if (!mask[i * o->mask_query + j])
+                bias[j * block.padded + i] = UNSEEN;
+}
+
+/* Write the scores (K, padded) of a block: K Qᵀ / √d_k, and the mask. */
+static void write_scores(const Attention *o, Block block, const float *queries, const float *bias, float *scores) {
+    multiply(o->keys, block.padded, o->key_width, at(&o->key, block, 0), o->key.position, 1, queries, block.padded,
+             scores, block.padded, 0);
+    for (long j = 0; j < o->keys * block.padded; j++)
+        scores[j] = scores[j] * o->scale + bias[j];
+}
+
+/* Turn scores into probabilities, and write the logarithm of the sum of their exponentials. A query that sees nothing
+   gets probabilities of zero. */
+static void normalise(const Attention *o, Block block, float *scores, float *log_totals) {
+    for (long i = 0; i < block.padded; i += LANES) {
+        float largest[LANES], total[LANES] = {0}, share[LANES];
+        for (int l = 0; l < LANES; l++)
+            largest[l] = UNSEEN / 2;
+        for (long j = 0; j < o->keys; j++)
+            for (int l = 0; l < LANES; l++) {
+                float score = scores[j * block.padded + i + l];
+                largest[l] = score > largest[l] ? score : largest[l];
+            }
+        for (long j = 0; j < o->keys; j++)
+            for (int l = 0; l < LANES; l++) {
+                float weight = exponential(scores[j * block.padded + i + l] - largest[l]);
+                scores[j * block.padded + i + l] = weight;
+                total[l] += weight;
+            }
+        for (int l = 0; l < LANES; l++)
+            share[l] = total[l] > 0 ? 1 / total[l] : 0;
+        for (long j = 0; j < o->keys; j++)
+            for (int l = 0; l < LANES; l++)
+                scores[j * block.padded + i + l] *= share[l];
+        for (int l = 0; l < LANES && i + l < block.count; l++)
+            log_totals[i + l] = total[l] > 0 ? largest[l] + logf(total[l]) : -UNSEEN;
+    }
+}
+
+static inline float *log_totals_of(const Attention *o, Block block) {
+    return o->log_totals + (block.batch * o->heads + block.head) * o->queries + block.first;
+}
+
+static void attend_block(const Attention *o, Block block, const float *bias, float *room) {
+    float *queries = room, *scores = queries + o->key_width * block.padded;
+    transpose(at(&o->query, block, block.first), o->query.position, block, o->key_width, queries);
+    write_scores(o, block, queries, bias, scores);
+    normalise(o, block, scores, log_totals_of(o, block));
+    multiply(block.count, o->value_width, o->keys, scores, 1, block.padded, at(&o->value, block, 0), o->value.position,
+             at(&o->output, block, block.first), o->output.position, 0);
+}
+
+/* Make probabilities of scores again, and the scores' gradients of the probabilities' gradients, in their places:
+   the gradient of a score is its probability times how far its own gradient lies above the mean. */
+static void differentiate_scores(const Attention *o, Block block, float *scores, float *slopes) {
+    const float *log_totals = log_totals_of(o, block);
+    for (long i = 0; i < block.padded; i += LANES) {
+        float log_total[LANES], mean[LANES] = {0};
+        for (int l = 0; l < LANES; l++)
+            log_total[l] = i + l < block.count ? log_totals[i + l] : -UNSEEN;
+        for (long j = 0; j < o->keys; j++)
+            for (int l = 0; l < LANES; l++) {
+                float *score = scores + j * block.padded + i + l;
+                *score = exponential(*score - log_total[l]);
+                mean[l] += *score * slopes[j * block.padded + i + l];
+            }
+        for (long j = 0; j < o->keys; j++)
+            for (int l = 0; l < LANES; l++) {
+                float *slope = slopes + j * block.padded + i + l;
+                *slope = scores[j * block.padded + i + l] * (*slope - mean[l]) * o->scale;
+            }
+    }
+}
+
+static void differentiate_block(const Gradients *g, Block block, const float *bias, float *room) {
+    const Attention *o = &g->forward;
+    long key_width = o->key_width, value_width = o->value_width, padded = block.padded, adds = block.first > 0;
+    float *queries = room, *gradients = queries + key_width * padded, *shares = gradients + value_width * padded;
+    float *slopes = shares + o->keys * padded;
+    const float *query = at(&o->query, block, block.first);
+    const float *gradient = at(&g->output_gradient, block, block.first);
+    transpose(query, o->query.position, block, key_width, queries);
+    transpose(gradient, g->output_gradient.position, block, value_width, gradients);
+    write_scores(o, block, queries, bias, shares);
+    multiply(o->keys, padded, value_width, at(&o->value, block, 0), o->value.position, 1, gradients, padded, slopes,
+             padded, 0);
+    differentiate_scores(o, block, shares, slopes);
+    multiply(block.count, key_width, o->keys, slopes, 1, padded, at(&o->key, block, 0), o->key.position,
+             at(&g->query_gradient, block, block.first), g->query_gradient.position, 0);
+    multiply(o->keys, key_width, block.count, slopes, padded, 1, query, o->query.position,
+             at(&g->key_gradient, block, 0), g->key_gradient.position, adds);
+    multiply(o->keys, value_width, block.count, shares, padded, 1, gradient, g->output_gradient.position,
+             at(&g->value_gradient, block, 0), g->value_gradient.position, adds);
+}
+
+/* Work on the blocks of the sentences from `begin` to `end`; return whether there was memory for it. */
+static int work(const Attention *o, const Gradients *g, long begin, long end) {
+    long padded = (o->queries < BLOCK ? o->queries : BLOCK) + LANES - 1;
+    long size = padded * (o->key_width + o->value_width + 3 * o->keys);
+    float *bias = malloc(size * sizeof(float)), *room = bias + padded * o->keys;
+    Block block = {0};
+    for (block.batch = begin; bias && block.batch < end; block.batch++)
+        for (block.first = 0; block.first < o->queries; block.first += BLOCK) {
+            block.count = o->queries - block.first < BLOCK ? o->queries - block.first : BLOCK;
+            block.padded = (block.count + LANES - 1) / LANES * LANES;
+            write_bias(o, block, bias);
+            for (block.head = 0; block.head < o->heads; block.head++)
+                g ? differentiate_block(g, block, bias, room) : attend_block(o, block, bias, room);
+        }
+    free(bias);
+    return bias != NULL;
+}
+
+int attend(const Attention *o, long begin, long end) { return work(o, NULL, begin, end); }
+
+int differentiate(const Gradients *g, long begin, long end) { return work(&g->forward, g, begin, end); }
