@@ -39,9 +39,17 @@ def plan(
         typer.echo(line)
     for line in found.plan.warnings:
         typer.echo(f"warning: {line}")
+    speed, train = found.speed, found.plan.recipe.train
+    steps = "as many steps as fit" if train.minutes else f"{found.steps:,} steps"
     typer.echo(
-        f"{found.parameters / 1e6:.1f}M parameters, {found.steps:,} steps at {found.seconds_a_step:.2f} s "
-        f"({found.tokens_a_second:,.0f} target tokens/s, {found.padding_share:.1%} padding)"
+        f"{found.parameters / 1e6:.1f}M parameters, {steps} at {speed.seconds_a_step:.2f} s "
+        f"({speed.tokens_a_second:,.0f} target tokens/s, {speed.padding_share:.1%} padding)"
+    )
+    typer.echo(
+        f"{duration(speed.preparation_seconds)} to prepare, {duration(speed.validation_seconds)} for each "
+        f"validation, one every {train.checkpoint_every:,} steps"
+        if not train.minutes
+        else f"{duration(speed.preparation_seconds)} to prepare"
     )
     typer.echo(
         f"at most {duration(found.seconds)}, about {found.memory_bytes / 2**30:.1f} GiB of memory "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch.nn.utils import clip_grad_norm_
 
 from sixfold.data.batches import Batches, Position, gather
 from sixfold.data.readers import Pair, open_pairs
@@ -25,9 +26,25 @@ from sixfold.train.plan import Plan, choose
 from sixfold.train.prepare import Skipped, encode, learn_tokenizer, survey
 from sixfold.train.recipe import Recipe, merge, parse_settings, read_recipe
 from sixfold.train.run import prepare_machine
+from sixfold.train.start import MOST_PAIRS, start_from_words
+from sixfold.train.validate import EXTRA_TOKENS, Validator
 
 MEASURED_PAIRS = 20_000
-WARM_STEPS, MEASURED_STEPS = 2, 6
+WARM_STEPS, FEWEST_STEPS, MOST_STEPS = 2, 4, 60
+ENOUGH_SECONDS = 5.0  # of measured steps
+MEASURED_SENTENCES = 64  # of a validation
+BYTES_A_PAIR = 48  # in memory while training: where a pair stands, its lengths, its place in the epoch
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was measured on this machine."""
+
+    preparation_seconds: float  # reading, subwords, encoding, the start
+    seconds_a_step: float
+    tokens_a_second: float
+    validation_seconds: float
+    padding_share: float
 
 
 @dataclass(frozen=True)
@@ -38,9 +55,7 @@ class Estimate:
     device: str
     parameters: int
     steps: int
-    seconds_a_step: float
-    tokens_a_second: float
-    padding_share: float
+    speed: Speed
     seconds: float  # at most: early stopping can end it sooner
     memory_bytes: int
     disk_bytes: int
@@ -56,31 +71,64 @@ def estimate(
     tick: Tick,
 ) -> Estimate:
     """Plan a training and measure a few of its steps on a sample of the corpus."""
+    began = time.monotonic()
     prepare_machine()
     chosen = choose_device(device)
     surveyed = survey(open_pairs(source, target), seed=1, tick=tick)
     wishes = merge(read_recipe(recipe) if recipe else {}, parse_settings(settings))
     plan = choose(surveyed, merge(wishes, {"train": {"minutes": minutes}} if minutes else {}), chosen)
     tokenizer = learn_tokenizer(surveyed.sample, plan.recipe.data)
+    read_seconds = time.monotonic() - began
     with tempfile.TemporaryDirectory() as folder:
         corpus = sample_corpus(Path(folder), surveyed.sample[:MEASURED_PAIRS], tokenizer, plan.recipe)
-        model, speed, tokens = measure(corpus, tokenizer, plan.recipe, chosen)
-        padding = Batches(corpus, plan.recipe.train.batch_tokens, seed=1).padding_share()
-    share = surveyed.num_pairs / max(1, min(len(surveyed.sample), MEASURED_PAIRS))
-    weights = 4 * count_parameters(model)
+        share = surveyed.num_pairs / min(len(surveyed.sample), MEASURED_PAIRS)
+        config = TransformerConfig(**plan.recipe.model.model_dump(), vocabulary=tokenizer.vocabulary)
+        model = Transformer(config).to(chosen)
+        encode_seconds = time.monotonic() - began - read_seconds
+        start_seconds = measure_start(model, corpus, plan.recipe)
+        speed = Speed(
+            read_seconds + share * encode_seconds + min(share, MOST_PAIRS / MEASURED_PAIRS) * start_seconds,
+            *measure_steps(model, corpus, plan.recipe),
+            measure_validation(model, corpus, tokenizer, plan.recipe),
+            Batches(corpus, plan.recipe.train.batch_tokens, seed=1).padding_share(),
+        )
+        disk = disk_bytes(plan.recipe, model, int(share * corpus_bytes(corpus)))
     return Estimate(
         plan=plan,
         device=chosen,
         parameters=count_parameters(model),
         steps=plan.recipe.train.steps,
-        seconds_a_step=speed,
-        tokens_a_second=tokens,
-        padding_share=padding,
-        seconds=min(plan.recipe.train.steps * speed * 1.1, minutes * 60 or float("inf")),
-        memory_bytes=peak_memory(chosen),
-        # checkpoints hold weights and two moments each; the tokens of the corpus take two bytes
-        disk_bytes=int(weights + 3 * weights * (plan.recipe.train.average + 1) + share * corpus_bytes(corpus)),
+        speed=speed,
+        seconds=whole_time(plan.recipe, speed),
+        memory_bytes=memory_bytes(plan.recipe, model, surveyed.num_pairs, chosen),
+        disk_bytes=disk,
     )
+
+
+def whole_time(recipe: Recipe, speed: Speed) -> float:
+    """Return the time of a whole run."""
+    train = recipe.train
+    validations = -(-train.steps // train.checkpoint_every)
+    seconds = (
+        speed.preparation_seconds + train.steps * speed.seconds_a_step + validations * speed.validation_seconds
+    )
+    return min(seconds, train.minutes * 60 or float("inf"))
+
+
+def disk_bytes(recipe: Recipe, model: Transformer, tokens: int) -> int:
+    """Return what the folder will take: the model, checkpoints with two moments each, the tokens of the corpus."""
+    weights = 4 * count_parameters(model)
+    validations = -(-recipe.train.steps // recipe.train.checkpoint_every)
+    checkpoints = min(validations, recipe.train.average + 1)  # those that are averaged, and the best
+    return weights + 3 * weights * checkpoints + tokens
+
+
+def memory_bytes(recipe: Recipe, model: Transformer, pairs: int, device: str) -> int:
+    """Return about what a run needs: what was measured, checkpoints to average, and the index of the corpus."""
+    if device != "cpu":
+        return peak_memory(device)
+    to_average = recipe.train.average if recipe.train.average > 1 else 0
+    return peak_memory(device) + 4 * count_parameters(model) * to_average + BYTES_A_PAIR * pairs
 
 
 def sample_corpus(folder: Path, sample: Sequence[Pair], tokenizer: Tokenizer, recipe: Recipe) -> Corpus:
@@ -94,26 +142,62 @@ def sample_corpus(folder: Path, sample: Sequence[Pair], tokenizer: Tokenizer, re
     return Corpus(folder, tokenizer.vocabulary)
 
 
-def measure(corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe, device: str) -> tuple[Transformer, float, float]:
-    """Return a model, the median seconds of a real training step, and the target tokens in a second."""
-    config = TransformerConfig(**recipe.model.model_dump(), vocabulary=tokenizer.vocabulary)
-    model = Transformer(config).to(device).train()
-    objective, optimizer = Objective(model, recipe.train.label_smoothing), make_adam(model)
+def measure_start(model: Transformer, corpus: Corpus, recipe: Recipe) -> float:
+    """Begin as the recipe says, and return how long that took."""
+    began = time.monotonic()
+    if recipe.train.start == "words":
+        start_from_words(model, corpus)
+    return time.monotonic() - began
+
+
+def measure_steps(model: Transformer, corpus: Corpus, recipe: Recipe) -> tuple[float, float]:
+    """Return the mean seconds of a real training step, and the target tokens in a second."""
+    objective, optimizer = Objective(model.train(), recipe.train.label_smoothing), make_adam(model)
     batches = Batches(corpus, recipe.train.batch_tokens, seed=1).from_position(Position())
-    seconds, tokens = [], []
-    for _ in range(WARM_STEPS + MEASURED_STEPS):
+    device = next(model.parameters()).device
+    seconds: list[float] = []
+    tokens: list[int] = []
+    while len(seconds) < MOST_STEPS and (
+        len(seconds) < WARM_STEPS + FEWEST_STEPS or sum(seconds[WARM_STEPS:]) < ENOUGH_SECONDS
+    ):
         began = time.monotonic()
         batch = gather(corpus, next(batches)[0])
         sides = (batch.source, batch.target_in, batch.target_out)
         loss = objective(*(torch.from_numpy(side).to(device) for side in sides)) / batch.num_target_tokens
         loss.backward()
+        clip_grad_norm_(model.parameters(), recipe.train.max_grad_norm or float("inf"))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         float(loss.detach())  # wait for the device
         seconds.append(time.monotonic() - began)
         tokens.append(batch.num_target_tokens)
-    measured, counted = seconds[WARM_STEPS:], tokens[WARM_STEPS:]
-    return model, sum(measured) / len(measured), sum(counted) / sum(measured)
+    measured, counted = sum(seconds[WARM_STEPS:]), sum(tokens[WARM_STEPS:])
+    return measured / (len(seconds) - WARM_STEPS), counted / measured
+
+
+def measure_validation(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> float:
+    """Return about how long a validation will take, from a small one.
+
+    This model has learned nothing and rambles on to the limit, where a trained one ends with the sentence.
+    """
+    sentences = min(MEASURED_SENTENCES, len(corpus))
+    validator = Validator(corpus, tokenizer, sentences)
+    began = time.monotonic()
+    validator.loss(model, nothing)
+    loss_seconds = time.monotonic() - began
+    validator.translate(model, nothing)
+    translate_seconds = time.monotonic() - began - loss_seconds
+    source, target = (
+        float(lengths[:sentences].mean()) for lengths in (corpus.source_lengths, corpus.target_lengths)
+    )
+    rambling = (source + EXTRA_TOKENS) / (target + 1)
+    weights_tried = 2 if recipe.train.average > 1 else 1
+    share = min(recipe.train.valid_sentences, recipe.data.valid_pairs) / sentences
+    return share * (weights_tried * loss_seconds + translate_seconds / rambling)
+
+
+def nothing() -> None:
+    """Let a validation go on."""
 
 
 def corpus_bytes(corpus: Corpus) -> int:

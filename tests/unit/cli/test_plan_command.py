@@ -38,9 +38,23 @@ def test_json_is_one_object_with_the_whole_recipe(command: Command, files: tuple
     found = json.loads(out)
     assert found["plan"]["recipe"]["train"]["steps"] == found["steps"] == 77
     assert found["plan"]["recipe"]["model"]["d_model"] == 16
-    assert found["seconds_a_step"] > 0
-    assert found["seconds"] == pytest.approx(77 * found["seconds_a_step"], rel=0.5)
+    speed = found["speed"]
+    assert min(speed["preparation_seconds"], speed["seconds_a_step"], speed["validation_seconds"]) > 0
+    validations = -(-77 // found["plan"]["recipe"]["train"]["checkpoint_every"])
+    assert found["seconds"] == pytest.approx(
+        speed["preparation_seconds"] + 77 * speed["seconds_a_step"] + validations * speed["validation_seconds"]
+    )
     assert found["disk_bytes"] > 4 * found["parameters"]
+
+
+def test_the_disk_it_foretells_is_what_training_takes(
+    command: Command, files: tuple[str, str], tmp_path: Path
+) -> None:
+    settings = [*TINY, "--set", "train.steps=20", "--set", "train.checkpoint_every=4", "--set", "model.d_ff=20000"]
+    _, out, _ = command("plan", *files, *settings, "--json")
+    assert command("train", *files, *settings, "-o", "model")[0] == 0
+    taken = sum(path.stat().st_size for path in (tmp_path / "model").rglob("*") if path.is_file())
+    assert json.loads(out)["disk_bytes"] == pytest.approx(taken, rel=0.2)
 
 
 def test_a_budget_bounds_the_time(command: Command, files: tuple[str, str]) -> None:
