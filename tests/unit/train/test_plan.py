@@ -96,10 +96,28 @@ def test_parameters_are_counted_without_memory_for_them() -> None:
 
 
 @every_size
-@pytest.mark.parametrize("name", ["paper-base", "paper-big"])
+@pytest.mark.parametrize(
+    "name", ["paper-base", "paper-big", "wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
+)
 def test_nothing_automatic_gets_into_how_the_paper_trains(num_pairs: int, name: str) -> None:
     recipe = choose(surveyed(num_pairs), read_recipe(name)).recipe
     papers = make_recipe(read_recipe(name))
     how = recipe.train.model_dump(exclude={"valid_sentences"})  # how much is looked at changes nothing
     assert how == papers.train.model_dump(exclude={"valid_sentences"})
     assert recipe.model == papers.model
+
+
+@pytest.mark.parametrize(
+    ("name", "paper", "differences"),
+    [
+        ("wmt14-en-de-base", "paper-base", {}),
+        ("wmt14-en-de-big", "paper-big", {}),
+        ("wmt14-en-fr-big", "paper-big", {"dropout": 0.1}),
+    ],
+)
+def test_the_recipes_of_wmt14_are_the_papers(name: str, paper: str, differences: dict[str, float]) -> None:
+    recipe, papers = (make_recipe(read_recipe(each)) for each in (name, paper))
+    assert recipe.model == papers.model.model_copy(update=differences)
+    assert recipe.decode == papers.decode
+    every = {"checkpoint_every"}  # ten minutes, which depends on the machine
+    assert recipe.train.model_dump(exclude=every) == papers.train.model_dump(exclude=every)
