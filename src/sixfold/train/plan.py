@@ -94,7 +94,8 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
-    yield f"translates with a beam of {recipe.decode.beam} and a length penalty of {recipe.decode.length_penalty}{why}"
+    beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
+    yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:
