@@ -36,7 +36,8 @@ from sixfold.files import cache_folder
 from sixfold.machine import num_cores, raise_malloc_thresholds
 
 MULTI30K = Path(__file__).parents[2] / "shared/data/multi30k"
-MINUTES = {"small": 15.0, "base": 30.0, "quick": 0.4}
+QUICK = Path(__file__).parents[1] / "tests/compat/format-1-phrases"
+MINUTES = {"small": 15.0, "base": 30.0}
 BATCH = 64  # sentences, for engines that want to be told
 EXTRA_TOKENS = 50
 
@@ -226,14 +227,15 @@ def test_text(options: argparse.Namespace) -> Pairs:
 
 def trained(name: str) -> Path:
     """Return the folder of a model that is trained once and kept."""
-    is_quick = name == "quick" or not MULTI30K.is_dir()
-    folder = cache_folder() / "benchmarks" / f"decode-{name}-{'phrasebook' if is_quick else 'multi30k'}"
+    has_multi30k = MULTI30K.is_dir()
+    folder = cache_folder() / "benchmarks" / f"decode-{name}-{'multi30k' if has_multi30k else 'phrasebook'}"
     if (folder / "sixfold.json").exists():
         return folder
     print(f"training the {name} model for {MINUTES[name]:g} minutes, once")
-    source, target = phrasebook("train") if is_quick else multi30k("train")
-    settings = [] if name == "quick" else [f"model.preset={name}", "model.norm=pre"]
-    sixfold.train(source, target, folder, minutes=MINUTES[name], settings=settings)
+    source, target = multi30k("train") if has_multi30k else phrasebook("train")
+    sixfold.train(
+        source, target, folder, minutes=MINUTES[name], settings=[f"model.preset={name}", "model.norm=pre"]
+    )
     return folder
 
 
@@ -261,14 +263,15 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--alone", type=int, default=100, help="sentences that are translated one at a time")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--engines", nargs="+", choices=every, default=every)
+    parser.add_argument("--engines", nargs="+", choices=every, help="all; with --quick all but huggingface")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="a model of the phrasebook, 64 sentences, one round")
+    parser.add_argument("--quick", action="store_true", help="a tiny model of phrases, 32 sentences, one round")
     options = parser.parse_args()
     raise_malloc_thresholds()
+    options.engines = options.engines or (every[:-1] if options.quick else every)
     if options.quick:
-        options.sentences, options.alone, options.rounds = 64, 5, 1
-        models = {"quick": trained("quick")}
+        options.sentences, options.alone, options.rounds = 32, 3, 1
+        models = {"quick": QUICK}
     else:
         names = [options.only] if options.only else ["small", "base"]
         models = {name: getattr(options, name) or trained(name) for name in names}

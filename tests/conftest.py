@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
-from collections.abc import Iterator
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,3 +89,72 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> SmallModel:
     with on_one_core():
         sixfold.train(folder / "train.en", folder / "train.de", folder / "model", settings=SMALL_SETTINGS)
     return SmallModel(folder / "model", folder / "test.en", folder / "test.de")
+
+
+SERVER = """
+import json, sys
+from pathlib import Path
+from sixfold.serve.server import run
+from sixfold.serve.settings import Settings, model_place
+options = json.loads(sys.argv[1], object_hook=lambda found: {
+    name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
+})
+models = tuple(map(model_place, options.pop("models")))
+run(Settings(models=models, port=0, **options))
+"""
+PHRASES = Path(__file__).parent / "compat" / "format-1-phrases"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server in a process of its own."""
+
+    process: subprocess.Popen[str]
+    port: int
+    log: Path
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes that hold its models."""
+        pid = self.process.pid
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+@pytest.fixture(scope="session")
+def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
+    """Return a function that starts a server with some settings; what still runs in the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*models: str | Path, **options: object) -> Served:
+        log = tmp_path_factory.mktemp("server") / "log.jsonl"
+        content = json.dumps({"models": [str(model) for model in models or (PHRASES,)], **options})
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src"), "OMP_NUM_THREADS": "1"}
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-c", SERVER, content],
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        started.append(process)
+        assert process.stdout
+        found = re.search(r":(\d+) ", process.stdout.readline())
+        assert found, log.read_text()
+        return Served(process, int(found[1]), log)
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+@pytest.fixture(scope="session")
+def server(start_server: Callable[..., Served]) -> Served:
+    """A server as it comes, with a small model from English to German, for all tests that leave it as it is."""
+    return start_server()

@@ -38,37 +38,38 @@ class Compiled:
     reason: str  # empty if there is one
 
 
-def compiled(source: Path, trial: str) -> Compiled:
-    """Return the library of a C file, compiling it the first time.
+def compiled(source: Path, trial: str, flags: tuple[str, ...] = ()) -> Compiled:
+    """Return the library of a C file, compiling it the first time, with some flags more than usual.
 
     `trial` is the `module:function` that a child process calls with a new library's path: it raises if the library
     does not compute what it should.
     """
     if os.environ.get(VARIABLE, "").lower() in ("off", "0", "no"):
         return Compiled(None, f"{VARIABLE} says so")
-    return opened(source, trial)
+    return opened(source, trial, flags)
 
 
 @cache
-def opened(source: Path, trial: str) -> Compiled:
+def opened(source: Path, trial: str, flags: tuple[str, ...]) -> Compiled:
     """Load a library, once in a process."""
     try:
-        path = library_path(source, trial)
+        path = library_path(source, trial, flags)
         if not path.exists():
-            build(source, trial, path)
+            build(source, trial, flags, path)
         return Compiled(ctypes.CDLL(str(path)), "")
     except (OSError, WorkError, subprocess.SubprocessError) as error:
         return Compiled(None, str(error))
 
 
-def library_path(source: Path, trial: str) -> Path:
+def library_path(source: Path, trial: str, flags: tuple[str, ...]) -> Path:
     """Return the file of the library made of this source for this processor."""
-    facts = (*FLAGS, *map(str, TARGETS), trial, cpu_model(), cpu_flags(), platform.machine(), platform.release())
+    command = (*FLAGS, *flags, *map(str, TARGETS), trial)
+    facts = (*command, cpu_model(), cpu_flags(), platform.machine(), platform.release())
     digest = hashlib.sha256(source.read_bytes() + "\0".join(facts).encode()).hexdigest()[:16]
     return cache_folder() / f"{source.stem}-{digest}.so"
 
 
-def build(source: Path, trial: str, path: Path) -> None:
+def build(source: Path, trial: str, flags: tuple[str, ...], path: Path) -> None:
     """Compile the library for the most capable target that works here; a failure is remembered."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
@@ -78,7 +79,7 @@ def build(source: Path, trial: str, path: Path) -> None:
     if note.exists():
         raise WorkError(note.read_text(encoding="utf-8"))
     with replacing(path) as temporary:
-        failure = first_failure(compiler, source, trial, temporary)
+        failure = first_failure([compiler, *FLAGS, *flags], source, trial, temporary)
         if failure:
             note.write_text(failure, encoding="utf-8")
             raise WorkError(failure)
@@ -90,13 +91,13 @@ def identity(compiler: str) -> str:
     return f"{compiler} {status.st_size} {status.st_mtime_ns}"
 
 
-def first_failure(compiler: str, source: Path, trial: str, path: Path) -> str:
+def first_failure(compiler: list[str], source: Path, trial: str, path: Path) -> str:
     """Compile for one target after the other until one passes its trial; return what went wrong if none does."""
     module, _, function = trial.partition(":")
     child = [sys.executable, "-P", "-c", f"import sys; from {module} import {function}; {function}(sys.argv[1])"]
     failures = []
     for target in TARGETS:
-        command = [compiler, *FLAGS, *target, str(source), "-o", str(path), "-lm"]
+        command = [*compiler, *target, str(source), "-o", str(path), "-lm"]
         failure = failure_of(command, "compiling") or failure_of([*child, str(path)], "the trial")
         if not failure:
             return ""

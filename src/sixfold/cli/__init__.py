@@ -17,9 +17,11 @@ from sixfold.cli.corpus import corpus
 from sixfold.cli.demo import demo
 from sixfold.cli.doctor import doctor
 from sixfold.cli.evaluate import evaluate
+from sixfold.cli.explain import explain
 from sixfold.cli.export import export
 from sixfold.cli.plan import plan
 from sixfold.cli.score import score
+from sixfold.cli.serve import serve
 from sixfold.cli.train import train
 from sixfold.cli.translate import translate
 from sixfold.errors import SixfoldError
@@ -37,7 +39,7 @@ app = typer.Typer(
     '"Attention Is All You Need" as real software.',
     epilog="Start with: [bold]sixfold demo[/bold]",
 )
-for command in (demo, train, translate, evaluate, score, export, check, plan, corpus, doctor):
+for command in (demo, train, translate, evaluate, score, explain, export, serve, check, plan, corpus, doctor):
     app.command()(command)
 
 

@@ -20,13 +20,14 @@ def demo(
     corpus: Annotated[str, typer.Option(help="A corpus of `sixfold corpus`.")] = "home-assistant",
     languages: Annotated[str, typer.Option(help="The language pair.")] = "en-de",
 ) -> None:
-    """Show the whole story in minutes: corpus, check, plan, train, translate, score.
+    """Show the whole story in minutes: corpus, check, plan, train, translate, score, explain.
 
     A real translation model is trained from about 30,000 interface texts that people translated, and is then
     scored on programs it has never seen.
 
     Example: sixfold demo
     """
+    from sixfold.cli.explain import explain
     from sixfold.errors import RequestError
 
     if (output / "model").exists():
@@ -39,12 +40,16 @@ def demo(
     heading(3, f"sixfold train {train.source} {train.target} -o {output / 'model'} --minutes {minutes:g}")
     run_training(files, output / "model", minutes)
     heading(4, "translations of texts the model has never seen")
-    show_translations(output / "model", test.source, test.target, train.source)
+    shown = show_translations(output / "model", test.source, test.target, train.source)
     heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target}")
     show_scores(output / "model", test.source, test.target, train.source)
-    heading(6, "what to type next")
+    page, sentence = output / "explained.html", shown[len(shown) // 2]
+    heading(6, f'sixfold explain {output / "model"} "{sentence}" -o {page}')
+    explain(output / "model", sentence, page)
+    heading(7, "what to type next")
     typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {output / "model"}')
     typer.echo(f"  sixfold translate {output / 'model'} --n-best 4 --json {test.source}")
+    typer.echo(f"  sixfold serve {output / 'model'}                          # a web page and an HTTP API")
     typer.echo("  sixfold train your.en your.de -o your-model          # two text files are all it takes")
 
 
@@ -95,7 +100,7 @@ def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:
         raise typer.Exit(code=130)
 
 
-def show_translations(model: Path, source: Path, target: Path, train_source: Path) -> None:
+def show_translations(model: Path, source: Path, target: Path, train_source: Path) -> list[str]:
     """Print some translations with their references, chosen by length alone among texts not in training."""
     from sixfold.data.readers import open_pairs, read_lines
     from sixfold.decode.translate import load
@@ -107,6 +112,7 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
     translations = load(model).translate([pair.source for pair in chosen])
     for pair, translation in zip(chosen, translations, strict=True):
         typer.echo(f"    {pair.source}\n  → {translation}\n  = {pair.target}\n")
+    return [pair.source for pair in chosen]
 
 
 def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> None:

@@ -35,6 +35,14 @@ class Extra:
 
 
 @dataclass(frozen=True)
+class CompiledKernels:
+    """Whether translating on the CPU uses kernels compiled for it, and if not, why."""
+
+    are_used: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What `sixfold doctor` says."""
 
@@ -42,6 +50,7 @@ class Diagnosis:
     system: str
     packages: Mapping[str, str | None]
     machine: Machine
+    kernels: CompiledKernels
     extras: tuple[Extra, ...]
 
 
@@ -67,9 +76,10 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
 def diagnose() -> Diagnosis:
     """Look at everything."""
     from sixfold import __version__
+    from sixfold.decode.kernels import find_kernels
     from sixfold.machine import describe
 
-    needed = requirements("sixfold")
+    needed, found = requirements("sixfold"), find_kernels()
     extras = (
         Extra(name, versions(packages), f"pip install 'sixfold[{name}]'")
         for name, packages in needed.items()
@@ -80,6 +90,7 @@ def diagnose() -> Diagnosis:
         system=platform.platform(),
         packages={"sixfold": __version__, **versions(needed.get("", ()))},
         machine=describe(),
+        kernels=CompiledKernels(found.kernels is not None, found.reason),
         extras=tuple(extras),
     )
 
@@ -153,6 +164,8 @@ def machine_rows(found: Diagnosis) -> Iterator[tuple[str, str]]:
     yield "devices", ", ".join(machine.devices)
     yield "bfloat16 on the CPU", in_words(machine.probe.bfloat16)
     yield "int8 on the CPU", in_words(machine.probe.int8)
+    slower = f"not used, so translating on the CPU is slower: {found.kernels.reason}"
+    yield "compiled kernels", "used" if found.kernels.are_used else slower
     yield "system", found.system
     yield "Python", found.python
     yield "torch", machine.torch_version

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +30,9 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
     init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the run in a browser while it goes on, on this machine only.")
+    ] = False,
 ) -> None:
     """Train a translation model from text pairs.
 
@@ -40,20 +46,21 @@ def train(
     from sixfold.train.run import train as run_training
 
     try:
-        outcome = run_training(
-            source,
-            target,
-            output,
-            valid=valid,
-            recipe=recipe,
-            settings=settings or [],
-            minutes=minutes,
-            seed=seed,
-            resume=resume,
-            init=init,
-            device=device,
-            progress=make_progress(),
-        )
+        with shown_live(output) if watch else nullcontext():
+            outcome = run_training(
+                source,
+                target,
+                output,
+                valid=valid,
+                recipe=recipe,
+                settings=settings or [],
+                minutes=minutes,
+                seed=seed,
+                resume=resume,
+                init=init,
+                device=device,
+                progress=make_progress(),
+            )
     except KeyboardInterrupt:
         typer.echo(say_stopped(output), err=True)
         raise typer.Exit(code=130) from None
@@ -61,3 +68,16 @@ def train(
     if not outcome.finished:
         raise typer.Exit(code=130)
     typer.echo(f"translate with: sixfold translate {output}", err=True)
+
+
+@contextmanager
+def shown_live(folder: Path) -> Iterator[None]:
+    """Serve the training page while a run goes on; of several processes only the first does."""
+    from sixfold.explain.watch import watching
+
+    if os.environ.get("RANK", "0") != "0":
+        yield
+        return
+    with watching(folder) as address:
+        typer.echo(f"watch it at {address}", err=True)
+        yield

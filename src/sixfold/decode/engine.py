@@ -120,16 +120,20 @@ def lay_out_norm(wrapper: nn.Module) -> NormWeights:
     return NormWeights(norm.weight.detach(), norm.bias.detach(), norm.eps)
 
 
+def padded_heads(rows: Tensor, heads: int, width: int) -> Tensor:
+    """Pad every head of (H·d_k or H·d_v, …) with zeros, to (H·D, …)."""
+    by_head = rows.unflatten(0, (heads, -1))
+    return F.pad(by_head, [0, 0] * (by_head.dim() - 2) + [0, width - by_head.size(1)]).flatten(0, 1)
+
+
 def lay_out_attention(attention: MultiHeadAttention, num_inputs: int, precision: Precision) -> AttentionWeights:
     """Lay out an attention whose first `num_inputs` projections, of Q, K and V, see the same input."""
     heads, sizes = attention.heads, attention.sizes
     d_k, width = sizes[0] // heads, max(sizes) // heads
     scales = (1 / math.sqrt(d_k), 1.0, 1.0)
 
-    def pad_heads(rows: Tensor) -> Tensor:  # (H·d_k or H·d_v, …) to (H·D, …)
-        by_head = rows.detach().unflatten(0, (heads, -1))
-        surplus = width - by_head.size(1)
-        return F.pad(by_head, [0, 0] * (by_head.dim() - 2) + [0, surplus]).flatten(0, 1)
+    def pad_heads(rows: Tensor) -> Tensor:
+        return padded_heads(rows.detach(), heads, width)
 
     def lay_out(chosen: slice) -> tuple[Matrix | None, Tensor | None]:
         parts = [*zip(attention.project.weight.split(sizes), scales, strict=True)][chosen]
@@ -192,6 +196,8 @@ def lay_out_decoder_layer(layer: nn.Module, precision: Precision) -> DecoderLaye
 
 class Engine:
     """A Transformer ready to decode."""
+
+    is_padded = True  # the sentences of a batch must have one padded length
 
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
         self.model = model

@@ -60,16 +60,22 @@ class Int8Matrix:
 
     def __init__(self, weight: Tensor) -> None:
         """Take a weight (O, I), as `nn.Linear` has it."""
-        scale = largest(weight) / 127
-        self.weight = (weight / scale).round().to(torch.int8).t().contiguous()
+        whole, scale = rounded(weight)
+        self.weight = whole.t().contiguous()
         self.scale = scale.view(1, -1)
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
         """Return x·W + add, where x and W are rounded."""
-        scale = largest(x) / 127
-        product = torch._int_mm((x / scale).round_().to(torch.int8), self.weight)
+        whole, scale = rounded(x)
+        product = torch._int_mm(whole, self.weight)
         result = product.to(x.dtype).mul_(self.scale).mul_(scale)
         return result if add is None else result.add_(add)
+
+
+def rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows as whole numbers from -127 to 127, and the step (R, 1) that each row's are multiples of."""
+    scale = largest(rows) / 127
+    return (rows / scale).round_().to(torch.int8), scale
 
 
 def largest(rows: Tensor) -> Tensor:

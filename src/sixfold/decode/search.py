@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -39,6 +39,30 @@ class LogitStepper(Stepper, Protocol):
         """Step; yield logits (R, V) and the log (R,) of their sum, a few sentences at a time: what is looked at
         before the next is made is still in the processor's cache. The difference of the two is `step`'s answer.
         """
+
+
+class Extensions(NamedTuple):
+    """What a search needs to know of a step: the best ways to go on with each sentence, and how each row ends."""
+
+    scores: list[list[float]]  # (S, C), best first: log-probabilities of all tokens
+    parents: list[list[int]]  # (S, C): which of the sentence's rows
+    tokens: list[list[int]]  # (S, C)
+    ends: list[float]  # (R,): log-probability of the end mark
+    favourites: list[int]  # (R,): the most probable token
+
+
+class BestStepper(LogitStepper, Protocol):
+    """A stepper that finds the best extensions itself."""
+
+    most_extensions: int  # it finds at most so many
+
+    def step_best(self, tokens: list[int], before: list[float], count: int) -> Extensions:
+        """Step; return the `count` best extensions, for rows with these log-probabilities (R,) so far."""
+
+
+def finds_best(stepper: Stepper, count: int) -> TypeGuard[BestStepper]:
+    """Return whether a stepper finds so many best extensions itself."""
+    return count <= getattr(stepper, "most_extensions", 0)
 
 
 class Rule(Protocol):
@@ -117,12 +141,10 @@ def greedy_search(
     is_cut = [False] * len(outputs)
     alive, most = list(range(len(outputs))), limits.tolist()
     while alive:
-        choices: list[tuple[float, int, float]] = []
-        for numbers, log_total in predictions(stepper, [outputs[i] for i in alive], alive, rules, limits.device):
-            best, _, tokens = best_extensions(numbers[:, None], -log_total[:, None], 1)
-            ends = numbers[:, eos] - log_total
-            choices += zip(best[:, 0].tolist(), tokens[:, 0].tolist(), ends.tolist(), strict=True)
-        for sentence, (log_prob, token, end) in zip(alive, choices, strict=True):
+        prefixes = [outputs[i] for i in alive]
+        best = extensions(stepper, prefixes, alive, [0.0] * len(alive), 1, 1, eos, rules, limits.device)
+        choices = zip(best.scores, best.tokens, best.ends, strict=True)
+        for sentence, ([log_prob], [token], end) in zip(alive, choices, strict=True):
             is_cut[sentence] = len(outputs[sentence]) >= most[sentence] and token != eos
             outputs[sentence].append(eos if is_cut[sentence] else token)
             totals[sentence] += end if is_cut[sentence] else log_prob
@@ -144,6 +166,7 @@ class Candidate(NamedTuple):
     score: float  # log-probability of all tokens
     parent: int  # which of the sentence's hypotheses
     token: int
+    is_cut: bool = False  # the length limit ended it, not the model
 
 
 @dataclass
@@ -179,9 +202,9 @@ def beam_search(
     """
 
     def step(alive: list[Beam]) -> None:
-        candidates, is_cut = extend(stepper, alive, eos, options, rules, limits.device)
-        for beam, extensions, cut in zip(alive, candidates, is_cut, strict=True):
-            advance(beam, extensions, cut, eos, options, watch)
+        found = extend(stepper, alive, eos, options, rules, limits.device)
+        for beam, candidates in zip(alive, found, strict=True):
+            advance(beam, candidates, eos, options, watch)
 
     return search_beams(stepper, limits, bos, options, step)
 
@@ -208,30 +231,49 @@ def extend(
     options: BeamOptions,
     rules: Sequence[Rule],
     device: torch.device,
-) -> tuple[list[list[Candidate]], list[list[bool]]]:
-    """Step all hypotheses; return the best extensions of each sentence, best first, and which were cut.
+) -> Iterator[list[Candidate]]:
+    """Step all hypotheses; yield the best extensions of each sentence, best first.
 
     Of 2K extensions at most K end, one for each parent, so at least K remain to go on with.
     """
     prefixes = [prefix for beam in alive for prefix in beam.prefixes]
-    sentences = [beam.sentence for beam in alive for _ in beam.prefixes]
-    candidates: list[list[Candidate]] = []
-    is_cut: list[list[bool]] = []
+    scores = [score for beam in alive for score in beam.scores]
+    width = len(alive[0].scores)
+    sentences = [beam.sentence for beam in alive for _ in range(width)]
+    found = extensions(stepper, prefixes, sentences, scores, width, 2 * options.beam, eos, rules, device)
+    for i, beam in enumerate(alive):
+        if beam.length < beam.limit:
+            yield [*map(Candidate, found.scores[i], found.parents[i], found.tokens[i])]
+        else:
+            rows = slice(i * width, (i + 1) * width)
+            yield forced_ends(beam.scores, found.ends[rows], found.favourites[rows], eos)
+
+
+def extensions(
+    stepper: Stepper,
+    prefixes: list[list[int]],
+    sentences: list[int],
+    before: list[float],
+    width: int,
+    count: int,
+    eos: int,
+    rules: Sequence[Rule],
+    device: torch.device,
+) -> Extensions:
+    """Step rows with these log-probabilities so far, `width` of each sentence; return the best extensions."""
+    if not rules and finds_best(stepper, count):
+        return stepper.step_best([prefix[-1] for prefix in prefixes], before, count)
+    found = Extensions([], [], [], [], [])
     for numbers, log_total in predictions(stepper, prefixes, sentences, rules, device):
-        beams = alive[len(candidates) : len(candidates) + len(log_total) // len(alive[0].scores)]
-        before = torch.tensor([beam.scores for beam in beams], dtype=numbers.dtype, device=device)  # (S, K)
-        offsets = before - log_total.view_as(before)
-        numbers = numbers.view(*before.shape, -1)
-        best = (part.tolist() for part in best_extensions(numbers, offsets, 2 * options.beam))
-        for i, (beam, scores, parents, tokens) in enumerate(zip(beams, *best, strict=True)):
-            if beam.length < beam.limit:
-                candidates.append([*map(Candidate, scores, parents, tokens)])
-                is_cut.append([False] * len(scores))
-            else:
-                ends, cut = forced_ends(numbers[i], offsets[i], eos)
-                candidates.append(ends)
-                is_cut.append(cut)
-    return candidates, is_cut
+        rows = slice(len(found.ends), len(found.ends) + log_total.numel())
+        offsets = torch.tensor(before[rows], dtype=numbers.dtype, device=device).sub_(log_total).view(-1, width)
+        scores, parents, tokens = best_extensions(numbers.unflatten(0, offsets.shape), offsets, count)
+        found.scores.extend(scores.tolist())
+        found.parents.extend(parents.tolist())
+        found.tokens.extend(tokens.tolist())
+        found.ends.extend((numbers[:, eos] - log_total).tolist())
+        found.favourites.extend(numbers.argmax(dim=1).tolist())
+    return found
 
 
 def predict(
@@ -288,38 +330,34 @@ def best_extensions(numbers: Tensor, offsets: Tensor, count: int) -> tuple[Tenso
     return scores, parents.gather(1, place), tokens
 
 
-def forced_ends(numbers: Tensor, offsets: Tensor, eos: int) -> tuple[list[Candidate], list[bool]]:
-    """Return the end of each of a sentence's hypotheses (K, V), best first, and which did not want to end."""
-    scores, parents = (numbers[:, eos] + offsets).sort(descending=True, stable=True)
-    is_cut = (numbers.argmax(dim=1) != eos)[parents]
-    ends = zip(scores.tolist(), parents.tolist(), strict=True)
-    return [Candidate(score, parent, eos) for score, parent in ends], is_cut.tolist()
+def forced_ends(scores: list[float], ends: list[float], favourites: list[int], eos: int) -> list[Candidate]:
+    """Return the end of each of a sentence's hypotheses, best first; those that did not want to end are cut."""
+    found = [
+        Candidate(score + end, i, eos, favourite != eos)
+        for i, (score, end, favourite) in enumerate(zip(scores, ends, favourites, strict=True))
+    ]
+    return sorted(found, key=lambda each: -each.score)
 
 
-def advance(
-    beam: Beam,
-    candidates: list[Candidate],
-    is_cut: list[bool],
-    eos: int,
-    options: BeamOptions,
-    watch: Watch | None,
-) -> None:
+def advance(beam: Beam, candidates: list[Candidate], eos: int, options: BeamOptions, watch: Watch | None) -> None:
     """Finish the candidates that end and go on with the K best of the others.
 
     To end, a candidate must be among the K best of all, as it must to go on.
     """
-    possible = [candidate.score > NEVER for candidate in candidates]
-    ended = [
-        ok and rank < options.beam and each.token == eos
-        for rank, (ok, each) in enumerate(zip(possible, candidates, strict=True))
-    ]
-    open_ends = [i for i, each in enumerate(candidates) if possible[i] and each.token != eos][: options.beam]
-    for candidate, cut, is_end in zip(candidates, is_cut, ended, strict=True):
-        if is_end:
-            finish(beam, candidate, cut, options)
+    ended, open_ends = [], []
+    for rank, candidate in enumerate(candidates):
+        if candidate.score == NEVER:
+            break
+        if candidate.token != eos:
+            open_ends.append(candidate)
+        elif rank < options.beam:
+            ended.append(candidate)
+    del open_ends[options.beam :]
+    for candidate in ended:
+        finish(beam, candidate, candidate.is_cut, options)
     if watch is not None:
         watch(seen(beam, candidates, ended, open_ends))
-    go_on(beam, [candidates[i] for i in open_ends], options.beam)
+    go_on(beam, open_ends, options.beam)
 
 
 def finish(beam: Beam, candidate: Candidate, is_cut: bool, options: BeamOptions) -> None:
@@ -339,7 +377,7 @@ def go_on(beam: Beam, chosen: list[Candidate], width: int) -> None:
     beam.parents = [each.parent for each in chosen]
 
 
-def seen(beam: Beam, candidates: list[Candidate], ended: list[bool], open_ends: list[int]) -> BeamStep:
+def seen(beam: Beam, candidates: list[Candidate], ended: list[Candidate], open_ends: list[Candidate]) -> BeamStep:
     """Return what a watcher is told of a step, before the beam goes on."""
     return BeamStep(
         sentence=beam.sentence,
@@ -347,8 +385,8 @@ def seen(beam: Beam, candidates: list[Candidate], ended: list[bool], open_ends: 
         parents=tuple(each.parent for each in candidates),
         tokens=tuple(each.token for each in candidates),
         scores=tuple(each.score for each in candidates),
-        ended=tuple(ended),
-        went_on=tuple(i in open_ends for i in range(len(candidates))),
+        ended=tuple(each in ended for each in candidates),
+        went_on=tuple(each in open_ends for each in candidates),
     )
 
 

@@ -22,6 +22,7 @@ from sixfold.decode.alignment import Link, align_ids
 from sixfold.decode.assemble import Search
 from sixfold.decode.engine import Engine, padded_length
 from sixfold.decode.ensemble import Ensemble, EnsembleStepper
+from sixfold.decode.kernel_engine import KernelEngine, open_engine
 from sixfold.decode.matrices import Precision
 from sixfold.decode.memory import in_halves
 from sixfold.decode.options import SearchOptions
@@ -30,6 +31,7 @@ from sixfold.decode.sampling import rollout
 from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
 from sixfold.decode.search import Hypothesis, Stepper, length_penalty
 from sixfold.decode.spelling import UNKNOWN, spelling_of
+from sixfold.decode.stopping import ShouldStop, stoppable
 from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device, num_cores, prepare_environment
@@ -88,6 +90,7 @@ class Translator:
         is_large = sum(map(count_parameters, self.models)) >= MANY_WEIGHTS
         self.num_threads = torch.get_num_threads() if is_large else 1
         self.searches: dict[SearchOptions, Search] = {}
+        self.should_stop: ShouldStop | None = None  # asked before every step, in this process only
 
     def translate(
         self, texts: Sequence[str], options: SearchOptions = DEFAULTS, beam: int | None = None
@@ -111,7 +114,7 @@ class Translator:
         ids, is_cut = cut(self.tokenizer.encode_batch(texts), self.longest_source)
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, 0)] for _ in texts]
         done = 0
-        batches = list(self.batches([len(row) for row in ids], self.prepare(options).width))
+        batches = list(self.search_batches([len(row) for row in ids], self.prepare(options).width))
         work = [Batch([ids[i] for i in batch], [first_place + i for i in batch], options) for batch in batches]
         for number, found in self.search_all(work):
             batch = batches[number]
@@ -187,6 +190,17 @@ class Translator:
             texts, size = list(group), max(1, BATCH_TOKENS // (padded * beam))
             yield from (texts[begin : begin + size] for begin in range(0, len(texts), size))
 
+    def search_batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
+        """Yield the texts, longest first, within the token budget; of any length, if no engine pads them."""
+        if any(engine.is_padded for engine in self.engines):
+            yield from self.batches(lengths, beam)
+            return
+        order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
+        while order:
+            size = max(1, BATCH_TOKENS // (padded_length(lengths[order[0]] + 1) * beam))
+            yield order[:size]
+            order = order[size:]
+
     def search_all(self, batches: Sequence[Batch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
         """Yield the number and the result of each batch as it is ready; many batches are shared among workers."""
         is_shared = self.num_workers > 1 and len(batches) >= MANY_BATCHES
@@ -223,13 +237,14 @@ class Translator:
         surplus = padded_length(max(map(len, rows))) - max(map(len, rows))
         source = F.pad(torch.from_numpy(pad(rows)), [0, surplus], value=PAD_ID).to(self.device)
         steppers = [engine.start(source) for engine in self.engines]
-        return steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
+        stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
+        return stoppable(stepper, self.should_stop) if self.should_stop else stepper
 
     @cached_property
-    def engines(self) -> list[Engine]:
+    def engines(self) -> list[Engine | KernelEngine]:
         """The models, laid out for decoding."""
         with torch.inference_mode():
-            return [Engine(model, self.precision) for model in self.models]
+            return [open_engine(model, self.precision) for model in self.models]
 
     def limits(self, ids: list[list[int]], search: Search) -> Tensor:
         """Return the most tokens (S,) that each translation may have."""

@@ -19,6 +19,8 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
+from sixfold.compiled import VARIABLE
+from sixfold.decode.kernels import find_kernels
 from sixfold.errors import SixfoldError, WorkError
 
 if TYPE_CHECKING:
@@ -64,14 +66,14 @@ Done = SimpleQueue[tuple[int, Found] | BaseException]
 class Child:
     """A process that searches what it is sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_kernels: bool) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", CHILD, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                env=os.environ | {"OMP_NUM_THREADS": "1", VARIABLE: "on" if has_kernels else "off"},
                 start_new_session=True,  # Ctrl-C is for the parent; a child ends when its connection does
             )
         self.connection = Connection(ours.detach())
@@ -117,7 +119,8 @@ class Workers:
 
     def __init__(self, translator: Translator, count: int) -> None:
         self.package = packed(translator)
-        self.children = [Child() for _ in range(count)]
+        has_kernels = find_kernels().kernels is not None  # what is found here is what all must use
+        self.children = [Child(has_kernels) for _ in range(count)]
         weakref.finalize(self, end_all, self.children)
 
     def map(self, batches: Sequence[Batch], search: Search) -> Iterator[tuple[int, Found]]:

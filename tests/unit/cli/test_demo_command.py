@@ -26,6 +26,7 @@ def test_without_a_network_the_demo_says_so_and_tells_its_story_with_the_phraseb
     assert "BLEU" in done.stdout
     assert "sixfold translate" in done.stdout
     assert (tmp_path / "demo" / "model" / "sixfold.json").is_file()
+    assert (tmp_path / "demo" / "explained.html").is_file()
 
 
 def test_a_second_demo_does_not_write_over_the_first(tmp_path: Path) -> None:

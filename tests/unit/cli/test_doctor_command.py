@@ -49,6 +49,14 @@ def test_json_says_the_same_to_a_program():
     assert found["machine"]["probe"]["int8"]["works"] is False
     assert len(found["machine"]["switched_off"]) >= 2
     assert found["packages"]["sixfold"]
+    assert found["kernels"]["are_used"] is (found["kernels"]["reason"] == "")
+
+
+@pytest.mark.usefixtures("cache")
+def test_compiled_kernels_that_are_not_used_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SIXFOLD_KERNELS", "off")
+    result = CliRunner().invoke(app)
+    assert "not used, so translating on the CPU is slower: SIXFOLD_KERNELS says so" in result.stdout
 
 
 @pytest.mark.usefixtures("cache")

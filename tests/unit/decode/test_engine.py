@@ -1,4 +1,4 @@
-"""The engine computes what the model computes, and the same bits in any batch."""
+"""Either engine computes what the model computes, and the same bits in any batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sixfold.decode.engine import Engine, EngineStepper, largest_logit, padded_length
-from sixfold.decode.search import NEVER, BeamOptions, LogitStepper, beam_search
+from sixfold.decode.kernel_engine import KernelEngine, KernelStepper
+from sixfold.decode.kernels import find_kernels
+from sixfold.decode.matrices import Precision
+from sixfold.decode.search import NEVER, BeamOptions, LogitStepper, beam_search, finds_best
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -30,6 +33,17 @@ VARIANTS: dict[str, dict[str, object]] = {
     "biases": {"attention_bias": True, "norm": "pre"},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
+every_engine = pytest.mark.parametrize("engine_name", ["torch", "kernels"])
+
+
+def make_engine(name: str, model: Transformer, precision: Precision = "float32") -> Engine | KernelEngine:
+    """Return one of the engines, or skip the test where there are no compiled kernels."""
+    if name == "torch":
+        return Engine(model, precision)
+    found = find_kernels()
+    if found.kernels is None:
+        pytest.skip(f"there are no compiled kernels here: {found.reason}")
+    return KernelEngine(model, precision, found.kernels)
 
 
 def make_model(dtype: torch.dtype = torch.float32, **choices: object) -> Transformer:
@@ -47,15 +61,18 @@ def random_tokens(*shape: int) -> Tensor:
     return torch.randint(4, VOCABULARY, shape)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize(
+    ("engine_name", "dtype", "tolerance"),
+    [("torch", torch.float32, 1e-5), ("torch", torch.float64, 1e-10), ("kernels", torch.float32, 1e-5)],
+)
 @every_variant
 @torch.inference_mode()
 def test_steps_equal_the_full_forward_while_hypotheses_are_reordered_and_sentences_leave(
-    variant: str, dtype: torch.dtype, tolerance: float, seed: int
+    variant: str, engine_name: str, dtype: torch.dtype, tolerance: float, seed: int
 ) -> None:
     model, draw = make_model(dtype, **VARIANTS[variant]), random.Random(seed)
     source, prefixes = SOURCE, torch.empty(3, 0, dtype=torch.long)
-    stepper = Engine(model).start(source)
+    stepper = make_engine(engine_name, model).start(source)
     for length in range(1, 36):
         prefixes = torch.cat([prefixes, random_tokens(prefixes.size(0), 1)], dim=1)
         found = stepper.step(prefixes[:, -1])
@@ -68,46 +85,51 @@ def test_steps_equal_the_full_forward_while_hypotheses_are_reordered_and_sentenc
         source, prefixes = source[kept], prefixes[rows]
 
 
+@every_engine
 @every_variant
 @torch.inference_mode()
-def test_one_hypothesis_of_each_sentence_equals_the_full_forward(variant: str) -> None:
+def test_one_hypothesis_of_each_sentence_equals_the_full_forward(variant: str, engine_name: str) -> None:
     model, target = make_model(**VARIANTS[variant]), random_tokens(3, 36)
-    stepper = Engine(model).start(SOURCE)
+    stepper = make_engine(engine_name, model).start(SOURCE)
     steps = torch.stack([stepper.step(target[:, i]) for i in range(36)], dim=1)
     expected = model(SOURCE, target).log_softmax(dim=-1)
     torch.testing.assert_close(steps[..., TEXT], expected[..., TEXT], rtol=0, atol=1e-5)
 
 
+@every_engine
 @torch.inference_mode()
-def test_steps_go_on_past_the_first_table_of_sinusoids() -> None:
+def test_steps_go_on_past_the_first_table_of_sinusoids(engine_name: str) -> None:
     model, target = make_model(decoder_layers=1, encoder_layers=1), random_tokens(3, 300)
-    stepper = Engine(model).start(SOURCE)
+    stepper = make_engine(engine_name, model).start(SOURCE)
     found = [stepper.step(target[:, i]) for i in range(300)][-1]
     expected = model(SOURCE, target)[:, -1].log_softmax(dim=-1)
     torch.testing.assert_close(found[:, TEXT], expected[:, TEXT], rtol=0, atol=1e-5)
 
 
+@every_engine
 @torch.inference_mode()
-def test_marks_that_are_no_text_are_never_chosen() -> None:
-    stepper = Engine(make_model()).start(SOURCE)
+def test_marks_that_are_no_text_are_never_chosen(engine_name: str) -> None:
+    stepper = make_engine(engine_name, make_model()).start(SOURCE)
     [(logits, _)] = stepper.step_logits(torch.full((3,), BOS_ID))
     never = [PAD_ID, BOS_ID, UNK_ID, *range(VOCABULARY, logits.size(1))]
     assert (logits[:, never] == NEVER).all()
     assert logits[:, TEXT].isfinite().all()
 
 
+@every_engine
 @torch.inference_mode()
-def test_probabilities_of_all_tokens_but_the_marks_sum_to_a_little_less_than_one() -> None:
-    total = Engine(make_model()).start(SOURCE).step(torch.full((3,), BOS_ID)).exp().sum(dim=1)
+def test_probabilities_of_all_tokens_but_the_marks_sum_to_a_little_less_than_one(engine_name: str) -> None:
+    total = make_engine(engine_name, make_model()).start(SOURCE).step(torch.full((3,), BOS_ID)).exp().sum(dim=1)
     assert ((total > 0.5) & (total < 1)).all()
 
 
+@every_engine
 @torch.inference_mode()
-def test_huge_logits_do_not_overflow() -> None:
+def test_huge_logits_do_not_overflow(engine_name: str) -> None:
     model = make_model()
     model.embedding.weight *= 100
-    engine, target = Engine(model), random_tokens(3, 2)
-    assert engine.can_overflow
+    engine, target = make_engine(engine_name, model), random_tokens(3, 2)
+    assert Engine(model).can_overflow
     stepper = engine.start(SOURCE)
     found = [stepper.step(target[:, i]) for i in range(2)][-1]
     expected = model(SOURCE, target)[:, -1].log_softmax(dim=-1)
@@ -132,6 +154,14 @@ def test_a_search_takes_logits_where_it_can() -> None:
     assert isinstance(Engine(make_model()).start(SOURCE), LogitStepper)
 
 
+def test_a_search_takes_the_best_extensions_where_it_can() -> None:
+    stepper = make_engine("kernels", make_model()).start(SOURCE)
+    assert isinstance(stepper, LogitStepper)
+    assert finds_best(stepper, 8)
+    assert not finds_best(stepper, 1 + stepper.most_extensions)
+    assert not finds_best(Engine(make_model()).start(SOURCE), 1)
+
+
 class Reference:
     """A stepper that computes everything anew at every step."""
 
@@ -150,26 +180,30 @@ class Reference:
         self.source = self.source if sentences is None else self.source[sentences]
 
 
+@every_engine
 @every_variant
 @torch.inference_mode()
-def test_a_search_finds_with_the_engine_what_it_finds_without_a_cache(variant: str) -> None:
-    model = make_model(torch.float64, **VARIANTS[variant])
+def test_a_search_finds_with_the_engine_what_it_finds_without_a_cache(variant: str, engine_name: str) -> None:
+    model = make_model(torch.float64 if engine_name == "torch" else torch.float32, **VARIANTS[variant])
     limits = torch.tensor([12, 5, 9])
     found = [
         beam_search(stepper, limits, BOS_ID, EOS_ID, BeamOptions(4, 0.6, 4))
-        for stepper in (Engine(model).start(SOURCE), Reference(model, SOURCE))
+        for stepper in (make_engine(engine_name, model).start(SOURCE), Reference(model, SOURCE))
     ]
     for engine, reference in zip(*found, strict=True):
         assert [each.tokens for each in engine] == [each.tokens for each in reference]
-        assert [each.score for each in engine] == pytest.approx([each.score for each in reference])
+        assert [each.score for each in engine] == pytest.approx([each.score for each in reference], rel=1e-5)
 
 
+@every_engine
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.inference_mode()
-def test_a_sentence_has_the_same_bits_alone_and_in_a_batch(norm: str, precision: str) -> None:
+def test_a_sentence_has_the_same_bits_alone_and_in_a_batch(
+    norm: str, precision: Precision, engine_name: str
+) -> None:
     shape = {"d_model": 128, "d_ff": 1024, "heads": 4, "vocabulary": 2048, "norm": norm}
-    engine = Engine(make_model(**shape), precision)  # type: ignore[arg-type]
+    engine = make_engine(engine_name, make_model(**shape), precision)
     sentences = torch.randint(4, 2048, (9, 15))
     lengths = [15, 12, 9, 15, 10, 11, 13, 14, 9]
     rows = [F.pad(row[:length], [0, 15 - length]) for row, length in zip(sentences, lengths, strict=True)]
@@ -189,3 +223,14 @@ def test_all_hypotheses_of_a_sentence_share_one_memory() -> None:
     stepper.select(None, torch.arange(3).repeat_interleave(50))
     stepper.step(random_tokens(150))
     assert stepper.memory_keys.size(1) == stepper.memory_values.size(1) == 3
+
+
+@torch.inference_mode()
+def test_sentences_that_leave_and_hypotheses_that_change_places_move_no_memory() -> None:
+    stepper = make_engine("kernels", make_model()).start(SOURCE)
+    assert isinstance(stepper, KernelStepper)
+    stepper.step(torch.full((3,), BOS_ID))
+    before = (stepper.memory.data_ptr(), stepper.blocks[0].data_ptr())
+    stepper.select(torch.tensor([2, 0]), torch.tensor([2, 2, 0, 0]))
+    stepper.step(random_tokens(4))
+    assert (stepper.memory.data_ptr(), stepper.blocks[0].data_ptr()) == before

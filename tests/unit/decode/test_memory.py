@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from sixfold.decode.engine import Engine, EngineStepper
 from sixfold.decode.memory import in_halves, is_out_of_memory
+from sixfold.decode.search import Stepper
 from sixfold.decode.translate import Translator
 from sixfold.errors import WorkError
 
@@ -53,14 +53,14 @@ def test_texts_are_translated_the_same_when_memory_runs_out(
 ) -> None:
     texts = ["old man", "the dog sees", "small house and tree", "blue", "old tree", "woman paints"] * 3
     expected = trained.search(texts)
-    start, sizes = Engine.start, []
+    start, sizes = Translator.start, []
 
-    def crowded(self: Engine, source: torch.Tensor) -> EngineStepper:
-        sizes.append(source.size(0))
-        if source.size(0) > 4:
+    def crowded(self: Translator, ids: list[list[int]], count: int = 1) -> Stepper:
+        sizes.append(len(ids))
+        if len(ids) > 4:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
-        return start(self, source)
+        return start(self, ids, count)
 
-    monkeypatch.setattr(Engine, "start", crowded)
+    monkeypatch.setattr(Translator, "start", crowded)
     assert trained.search(texts) == expected
     assert max(sizes) > 4

@@ -1,0 +1,261 @@
+"""What a server carries: requests a second, latency, memory, and what is lost when it is told to end.
+
+    python benchmarks/serve_load.py --model MODEL --text TEST.en TEST.de
+
+Real requests over loopback, one sentence each, from so many clients at once, each of which asks again as soon as
+it is answered. Three ways to serve the same model take turns: `sixfold` as it comes, with one worker;
+`sixfold-all-cores`, with a worker for each core; and `one-at-a-time`, with one worker that translates every
+request by itself.
+
+Then, of `sixfold` alone: which answers an overload gives, how much memory all its processes use before and after
+many requests, and how many requests are lost when it is told to end under load.
+
+Without a model, one is trained first and kept in the cache folder, as decode_speed.py does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote_plus
+
+from decode_speed import test_text, trained
+from report import Record, publish, record, take_turns
+
+ENGINES = {
+    "sixfold": {"workers": 1},
+    "sixfold-all-cores": {"workers": 0},
+    "one-at-a-time": {"workers": 1, "batch_tokens": 1},
+}
+CHILD = """
+import json, sys
+from pathlib import Path
+from sixfold.machine import let_threads_sleep, num_cores
+from sixfold.serve.server import run
+from sixfold.serve.settings import ModelPlace, Settings
+let_threads_sleep()
+options = json.loads(sys.argv[2])
+options["workers"] = options["workers"] or num_cores()
+run(Settings(models=(ModelPlace(Path(sys.argv[1])),), port=0, **options))
+"""
+
+
+@dataclass
+class Tally:
+    """What clients saw."""
+
+    seconds: list[float] = field(default_factory=list)  # of requests that were answered with 200
+    statuses: Counter[str] = field(default_factory=Counter)
+    duration: float = 0.0
+
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers of one run, times in milliseconds."""
+        cuts = statistics.quantiles(self.seconds, n=100, method="inclusive")
+        found = {f"latency_p{cut}": 1000 * cuts[cut - 1] for cut in (50, 95, 99)}
+        return {"requests_per_second": len(self.seconds) / self.duration, **found}
+
+
+@dataclass
+class Running:
+    """A server and its workers."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def memory(self) -> float:
+        """Return the memory of all its processes, in MiB; what they share counts once."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return sum(proportional_memory(pid) for pid in (self.process.pid, *map(int, children))) / 1024
+
+
+def proportional_memory(pid: int) -> int:
+    """Return the memory of a process in KiB."""
+    found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+@contextmanager
+def server(model: Path, **options: object) -> Iterator[Running]:
+    """Start a server in a process of its own, and end it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(model), json.dumps(options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout
+    try:
+        port = int(re.findall(r":(\d+)", process.stdout.readline())[0])
+        yield Running(process, port)
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def ask(port: int, texts: Iterator[str], tally: Tally, until: float, left: list[int]) -> None:
+    """Be a client: ask again and again until the time or the number of requests is over, or the server ends."""
+    reader = writer = None
+    while time.perf_counter() < until and left[0] > 0:
+        left[0] -= 1
+        try:
+            if writer is None:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            tally.statuses["refused"] += 1  # nobody listens any more: nothing was promised
+            return
+        began = time.perf_counter()
+        try:
+            status, keeps_open = await exchange(reader, writer, next(texts))
+        except (OSError, asyncio.IncompleteReadError, ValueError):
+            tally.statuses["lost"] += 1
+            return
+        tally.statuses[status] += 1
+        if status == "200":
+            tally.seconds.append(time.perf_counter() - began)
+        else:
+            await asyncio.sleep(0.05)  # a client that is told to wait does
+        if not keeps_open:
+            writer.close()
+            writer = None
+    if writer is not None:
+        writer.close()
+
+
+async def exchange(
+    reader: asyncio.StreamReader | None, writer: asyncio.StreamWriter | None, text: str
+) -> tuple[str, bool]:
+    """Send a request and read the answer; return its status and whether the connection stays open."""
+    assert reader
+    assert writer
+    body = f"q={quote_plus(text)}&source=en&target=de".encode()
+    head = (
+        "POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = re.search(r"content-length: (\d+)", answer)
+    content = await reader.readexactly(int(length[1]) if length else 0)
+    status = answer.split(" ", 2)[1]
+    if status == "200" and "translatedText" not in json.loads(content):
+        raise ValueError("not an answer")
+    return status, "connection: close" not in answer
+
+
+async def load(port: int, texts: Sequence[str], clients: int, seconds: float, most: int = sys.maxsize) -> Tally:
+    """Let so many clients ask for so long, or so often."""
+    tally, left, endless = Tally(), [most], itertools.cycle(texts)
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(clients):
+            group.create_task(ask(port, endless, tally, began + seconds, left))
+    tally.duration = time.perf_counter() - began
+    return tally
+
+
+async def load_and_end(running: Running, texts: Sequence[str], clients: int) -> Tally:
+    """Tell a server to end while clients ask."""
+
+    async def end() -> None:
+        await asyncio.sleep(1.5)
+        os.kill(running.process.pid, signal.SIGTERM)
+
+    ending = asyncio.create_task(end())
+    tally = await load(running.port, texts, clients, seconds=20)
+    await ending
+    return tally
+
+
+UNITS = {"requests_per_second": "1/s"}
+
+
+def throughput(model: Path, texts: Sequence[str], options: argparse.Namespace) -> Iterator[Record]:
+    """Yield speed and latency of all engines."""
+    with all_engines(model) as servers:
+        for running in servers.values():
+            asyncio.run(load(running.port, texts, 32, options.seconds))  # what is made once
+        for clients in options.clients:
+            measures = {
+                name: lambda port=running.port, clients=clients: asyncio.run(  # type: ignore[misc]
+                    load(port, texts, clients, options.seconds)
+                ).metrics()
+                for name, running in servers.items()
+            }
+            for name, metrics in take_turns(measures, options.rounds).items():
+                for metric, values in metrics.items():
+                    case = f"{clients} client{'s' if clients > 1 else ''}"
+                    yield record("serve_load", case, name, metric, values, UNITS.get(metric, "ms"))
+
+
+@contextmanager
+def all_engines(model: Path) -> Iterator[dict[str, Running]]:
+    """Start a server for each engine; an idle one costs nothing."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(server(model, most_waiting=1000, **options))
+            for name, options in ENGINES.items()
+        }
+
+
+def endurance(model: Path, texts: Sequence[str], options: argparse.Namespace) -> Iterator[Record]:
+    """Yield what an overload, many requests and an end do."""
+    with server(model, workers=1, most_waiting=32) as running:
+        tally = asyncio.run(load(running.port, texts, 128, options.overload))
+        for status, count in sorted(tally.statuses.items()):
+            yield record(
+                "serve_load", f"overload, 128 clients, {options.overload:g} s", "sixfold", status, [count], ""
+            )
+    short = [text for text in texts if len(text) < 60] or texts
+    with server(model, workers=1) as running:
+        asyncio.run(load(running.port, short, 32, 600, options.requests // 10))
+        before = running.memory()
+        tally = asyncio.run(load(running.port, short, 32, 600, options.requests))
+        case = f"{sum(tally.statuses.values()):,} requests"
+        yield record("serve_load", case, "sixfold", "memory_before", [before], "MiB")
+        yield record("serve_load", case, "sixfold", "memory_after", [running.memory()], "MiB")
+        tally = asyncio.run(load_and_end(running, short, 20))
+        exit_code = running.process.wait(30)
+        for status in ("200", "lost"):
+            yield record("serve_load", "SIGTERM, 20 clients", "sixfold", status, [tally.statuses[status]], "")
+        yield record("serve_load", "SIGTERM, 20 clients", "sixfold", "exit_code", [exit_code], "")
+
+
+def main() -> None:
+    """Read the options, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, help="a model folder; otherwise one is trained")
+    parser.add_argument("--text", nargs=2, metavar="FILE", help="source and reference")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--overload", type=float, default=20.0, help="seconds")
+    parser.add_argument("--requests", type=int, default=10_000, help="between the two looks at the memory")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if options.quick:
+        options.clients, options.seconds, options.rounds = [1, 32], 1.0, 1
+        options.overload, options.requests = 2.0, 500
+    texts, _ = test_text(options)
+    model = options.model or trained("quick" if options.quick else "small")
+    records = [*throughput(model, texts, options), *endurance(model, texts, options)]
+    publish(records, f"serving {model.name}", options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,388 @@
+"""The engine on compiled kernels: what `decode/engine.py` computes, one call for a whole step.
+
+Nothing is padded and nothing is moved. The memory of a batch is the tokens of its sentences one after the other;
+keys and values of the target stay in the block that their step has filled; a row's history says which row of each
+earlier step is its past. Sentences that leave and hypotheses that change places only change these lists.
+
+Shapes: S sentences, W hypotheses of each, R = S·W rows, N source tokens of all sentences, T steps, V vocabulary,
+C best extensions of each sentence; d = d_model and h = all heads' width, padded to whole panels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from array import array
+from collections.abc import Iterator
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sixfold.decode.engine import PIECE, UNSEEN, Engine, EngineStepper, lay_out_norm, padded_heads
+from sixfold.decode.kernels import (
+    AttentionStructure,
+    Kernels,
+    LayerStructure,
+    MatrixStructure,
+    ModelStructure,
+    NormStructure,
+    PredictionStructure,
+    SourceStructure,
+    StepStructure,
+    find_kernels,
+)
+from sixfold.decode.matrices import Precision, rounded
+from sixfold.decode.search import BLOCK, Extensions
+from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+MARKS = torch.tensor([PAD_ID, BOS_ID, UNK_ID])  # no text, never chosen
+Number = TypeVar("Number", int, float)
+POSITIONS = 64  # of which there is room at the start
+
+
+def open_engine(model: Transformer, precision: Precision = "float32") -> Engine | KernelEngine:
+    """Lay a model out for decoding, on compiled kernels where there are any."""
+    if model.embedding.weight.device.type == "cpu" and model.embedding.weight.dtype == torch.float32:
+        kernels = find_kernels().kernels
+        if kernels is not None:
+            return KernelEngine(model, precision, kernels)
+    return Engine(model, precision)
+
+
+class Packing:
+    """Weights in the order that the kernels read them in."""
+
+    def __init__(self, kernels: Kernels, precision: Precision) -> None:
+        self.panel, self.precision = kernels.panel, precision
+        self.kept: list[Tensor] = []  # what structures point to
+
+    def keep(self, x: Tensor) -> int:
+        """Keep a tensor and return its address."""
+        self.kept.append(x.contiguous())
+        return self.kept[-1].data_ptr()
+
+    def vector(self, x: Tensor) -> int:
+        """Return the address of a vector, padded with zeros."""
+        return self.keep(F.pad(x.detach().float(), [0, -x.numel() % self.panel]))
+
+    def norm(self, wrapper: nn.Module) -> NormStructure:
+        """Pack a layer normalisation."""
+        norm = lay_out_norm(wrapper)
+        return NormStructure(self.vector(norm.weight), self.vector(norm.bias), norm.epsilon)
+
+    def matrix(self, weight: Tensor, bias: Tensor | None = None) -> MatrixStructure:
+        """Pack a weight (O, I), as `nn.Linear` has it, in panels of outputs."""
+        bias = weight.new_zeros(weight.size(0)) if bias is None else bias
+        weight = F.pad(weight.detach(), [0, -weight.size(1) % self.panel, 0, -weight.size(0) % self.panel])
+        outputs, inputs = weight.shape
+        scale = None
+        if self.precision == "int8":
+            whole, scales = rounded(weight)
+            unsigned = (whole.short() + 128).to(torch.uint8)  # the kernels multiply unsigned by signed
+            panels, scale = unsigned.view(-1, self.panel, inputs // 4, 4), self.keep(scales[:, 0])
+        else:
+            panels = weight.view(-1, self.panel, inputs)
+        return MatrixStructure(self.keep(panels.transpose(1, 2)), scale, self.vector(bias), inputs, outputs)
+
+    def attention(self, attention: MultiHeadAttention, width: int, norm: nn.Module) -> AttentionStructure:
+        """Pack an attention, every head padded to a width, W^Q divided by √d_k."""
+        heads, sizes = attention.heads, attention.sizes
+        scale = math.sqrt(sizes[0] // heads)
+
+        def parts(rows: Tensor) -> tuple[Tensor, Tensor]:  # (h, …) and (2h, …)
+            query, key, value = (self.all_heads(part, heads, width) for part in rows.detach().split(sizes))
+            return query / scale, torch.cat([key, value])
+
+        weights = parts(attention.project.weight)
+        biases = (None, None) if attention.project.bias is None else parts(attention.project.bias)
+        output = self.all_heads(attention.output.weight.detach().t(), heads, width).t()
+        return AttentionStructure(
+            *map(self.matrix, weights, biases), self.matrix(output, attention.output.bias), self.norm(norm)
+        )
+
+    def all_heads(self, rows: Tensor, heads: int, width: int) -> Tensor:
+        """Pad heads (H·d_k or H·d_v, …) to (h, …)."""
+        padded = padded_heads(rows, heads, width)
+        return F.pad(padded, [0, 0] * (padded.dim() - 1) + [0, -padded.size(0) % self.panel])
+
+    def layer(self, layer: nn.Module, width: int) -> LayerStructure:
+        """Pack a layer of the encoder or the decoder."""
+        packed = LayerStructure()
+        assert isinstance(layer, EncoderLayer | DecoderLayer)
+        if isinstance(layer, EncoderLayer):
+            packed.past = self.attention(layer.attention, width, layer.attention_residual)
+        else:
+            packed.past = self.attention(layer.self_attention, width, layer.self_attention_residual)
+            packed.source = self.attention(layer.cross_attention, width, layer.cross_attention_residual)
+        network = layer.feed_forward
+        packed.inner = self.matrix(network.inner.weight, network.inner.bias)
+        packed.outer = self.matrix(network.outer.weight, network.outer.bias)
+        packed.norm = self.norm(layer.feed_forward_residual)
+        return packed
+
+
+class KernelEngine:
+    """A Transformer ready to decode with the compiled kernels."""
+
+    is_padded = False  # the sentences of a batch may have any lengths
+
+    def __init__(self, model: Transformer, precision: Precision, kernels: Kernels) -> None:
+        self.model, self.kernels = model, kernels
+        self.packing = packing = Packing(kernels, precision)
+        config = model.config
+        self.vocabulary, self.d_model = model.embedding.weight.shape
+        self.padding = -self.d_model % kernels.panel
+        width = max(config.d_k, config.d_v) or self.d_model // config.heads
+        width += -width % kernels.lanes
+        self.encoder = layers([packing.layer(each, width) for each in model.encoder.layers])
+        self.decoder = layers([packing.layer(each, width) for each in model.decoder.layers])
+        is_pre_norm = config.norm == "pre"
+        self.structure = ModelStructure(
+            encoder=ctypes.addressof(self.encoder),
+            decoder=ctypes.addressof(self.decoder),
+            encoder_norm=packing.norm(model.encoder.norm) if is_pre_norm else NormStructure(),
+            decoder_norm=packing.norm(model.decoder.norm) if is_pre_norm else NormStructure(),
+            projection=self.packed_projection(),
+            embedding=packing.keep(self.padded(model.embedding.weight.detach())),
+            embedding_scale=model.embedding.scale,
+            is_pre_norm=is_pre_norm,
+            is_int8=precision == "int8",
+            encoder_layers=len(self.encoder),
+            decoder_layers=len(self.decoder),
+            d_model=self.d_model,
+            padded_d_model=self.d_model + self.padding,
+            d_ff=self.decoder[0].inner.outputs,
+            heads=config.heads,
+            head_width=width,
+            all_heads=self.decoder[0].past.query.outputs,
+            vocabulary=self.vocabulary,
+            attention_width=config.attention_width,
+        )
+        self.address = ctypes.addressof(self.structure)
+
+    def packed_projection(self) -> MatrixStructure:
+        """Pack the projection to the vocabulary, padded to whole blocks that are never chosen."""
+        weight = self.model.embedding.weight.detach()
+        surplus = -self.vocabulary % BLOCK
+        bias = F.pad(weight.new_zeros(self.vocabulary), [0, surplus], value=UNSEEN)
+        return self.packing.matrix(F.pad(weight, [0, 0, 0, surplus]), bias)
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """Pad rows (…, d_model) to the width that the kernels want."""
+        return F.pad(rows, [0, self.padding]) if self.padding else rows.contiguous()
+
+    def start(self, source: Tensor) -> KernelStepper:
+        """Read the sentences (S, M), padded at their end; return a stepper before the begin mark."""
+        return KernelStepper(self, source)
+
+    def room(self, rows: int, positions: int) -> Tensor:
+        """Return memory for the kernels to work in."""
+        return torch.empty(self.kernels.room_for(self.address, rows, positions), dtype=torch.uint8)
+
+
+def unfilled(*shape: int) -> Tensor:
+    """Return a tensor to be filled in, of the numbers that the kernels know."""
+    return torch.empty(shape, dtype=torch.float32)
+
+
+def floats(count: int) -> array[float]:
+    """Return so many numbers to be filled in."""
+    return array("f", bytes(4 * count))
+
+
+def whole_numbers(count: int) -> array[int]:
+    """Return so many whole numbers to be filled in."""
+    return array("q", bytes(8 * count))
+
+
+def address(numbers: array[Number]) -> int:
+    """Return where numbers are in memory."""
+    return numbers.buffer_info()[0]
+
+
+def in_rows(numbers: array[Number], width: int) -> list[list[Number]]:
+    """Return numbers as a list of rows."""
+    values = numbers.tolist()
+    return [values[begin : begin + width] for begin in range(0, len(values), width)]
+
+
+def layers(structures: list[LayerStructure]) -> ctypes.Array[LayerStructure]:
+    """Return layers as one piece of memory."""
+    return (LayerStructure * len(structures))(*structures)
+
+
+class KernelStepper:
+    """The decoding of one batch, as a search sees it."""
+
+    def __init__(self, engine: KernelEngine, source: Tensor) -> None:
+        self.engine = engine
+        self.most_extensions = engine.kernels.most_extensions
+        shape = engine.structure
+        is_token = source != PAD_ID
+        self.lengths = is_token.sum(dim=1)  # (S,)
+        self.begins = self.lengths.cumsum(0) - self.lengths  # (S,): in the memory
+        tokens = source[is_token]  # (N,)
+        self.longest = source.size(1)
+        self.memory = unfilled(shape.decoder_layers, tokens.numel(), 2 * shape.all_heads)
+        self.encode(tokens)
+        self.blocks: list[Tensor] = []  # of each step: keys and values (layers, R, 2h)
+        self.addresses, self.block_rows = array("Q"), array("q")
+        self.history = torch.empty(source.size(0), POSITIONS, dtype=torch.long)  # (R, room for T)
+        self.work = torch.empty(0, dtype=torch.uint8)
+        self.hidden_rows = unfilled(0)
+
+    def encode(self, tokens: Tensor) -> None:
+        """Fill the memory with the keys and values of the source tokens (N,)."""
+        engine, shape = self.engine, self.engine.structure
+        positions = engine.padded(engine.model.source_positions(0, self.longest))
+        x = unfilled(tokens.numel(), shape.padded_d_model)
+        room = engine.room(tokens.numel(), self.longest)
+        source = SourceStructure(
+            tokens.data_ptr(),
+            self.begins.data_ptr(),
+            self.lengths.data_ptr(),
+            positions.data_ptr(),
+            self.lengths.numel(),
+            tokens.numel(),
+            self.longest,
+            x.data_ptr(),
+            self.memory.data_ptr(),
+            room.data_ptr(),
+        )
+        engine.kernels.encode(engine.address, ctypes.addressof(source))
+
+    def hidden(self, tokens: list[int]) -> Tensor:
+        """Return the decoder's output (R, d) for the newest tokens (R,), and remember them."""
+        engine, shape, rows, step = self.engine, self.engine.structure, len(tokens), len(self.blocks)
+        if step == self.history.size(1):
+            self.history = F.pad(self.history, [0, step])
+        self.make_room(rows)
+        self.blocks.append(unfilled(shape.decoder_layers, rows, 2 * shape.all_heads))
+        self.addresses.append(self.blocks[-1].data_ptr())
+        self.block_rows.append(rows)
+        position = engine.padded(engine.model.target_positions(step, 1))
+        newest = array("q", tokens)
+        arguments = StepStructure(
+            address(newest),
+            position.data_ptr(),
+            rows,
+            rows // self.lengths.numel(),
+            step,
+            self.history.data_ptr(),
+            self.history.size(1),
+            address(self.addresses),
+            address(self.block_rows),
+            self.memory.data_ptr(),
+            self.memory.size(1),
+            max(self.longest, step + 1),
+            self.begins.data_ptr(),
+            self.lengths.data_ptr(),
+            self.hidden_rows.data_ptr(),
+            self.work.data_ptr(),
+        )
+        engine.kernels.decode(engine.address, ctypes.addressof(arguments))
+        return self.hidden_rows
+
+    def make_room(self, rows: int) -> None:
+        """Take memory for so many rows, and for as many positions as the history has."""
+        if self.hidden_rows.size(0) != rows:
+            self.hidden_rows = unfilled(rows, self.engine.structure.padded_d_model)
+        positions = max(self.longest, self.history.size(1))
+        if self.work.numel() < (needed := self.engine.kernels.room_for(self.engine.address, rows, positions)):
+            self.work = torch.empty(needed, dtype=torch.uint8)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Return the log-probabilities (R, V) of the next token."""
+        pieces = [
+            logits[:, : self.engine.vocabulary] - total[:, None] for logits, total in self.step_logits(tokens)
+        ]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
+        engine, width = self.engine, tokens.numel() // self.lengths.numel()
+        sentences = max(1, PIECE // (engine.vocabulary * width))
+        for hidden in self.hidden(tokens.tolist()).split(sentences * width):
+            rows = hidden.size(0)
+            logits = unfilled(rows, engine.structure.projection.outputs)
+            totals, ends = unfilled(2, rows)
+            arguments = self.prediction(hidden, width)
+            arguments.log_totals, arguments.ends = totals.data_ptr(), ends.data_ptr()
+            engine.kernels.write_logits(engine.address, ctypes.addressof(arguments), logits.data_ptr())
+            yield logits, totals
+
+    def step_best(self, tokens: list[int], before: list[float], count: int) -> Extensions:
+        """Return the best extensions of each sentence, for rows with these log-probabilities (R,) so far."""
+        engine, rows, sentences = self.engine, len(tokens), self.lengths.numel()
+        arguments = self.prediction(self.hidden(tokens), rows // sentences)
+        given, totals, ends, favourites = array("f", before), floats(rows), floats(rows), whole_numbers(rows)
+        scores = floats(sentences * count)
+        parents, chosen = whole_numbers(sentences * count), whole_numbers(sentences * count)
+        arguments.count, arguments.before, arguments.log_totals = count, address(given), address(totals)
+        arguments.ends, arguments.favourites = address(ends), address(favourites)
+        arguments.scores, arguments.parents, arguments.tokens = address(scores), address(parents), address(chosen)
+        engine.kernels.find_best(engine.address, ctypes.addressof(arguments))
+        return Extensions(
+            in_rows(scores, count),
+            in_rows(parents, count),
+            in_rows(chosen, count),
+            ends.tolist(),
+            favourites.tolist(),
+        )
+
+    def prediction(self, hidden: Tensor, width: int) -> PredictionStructure:
+        """Return what both ways to look at the vocabulary need to know."""
+        return PredictionStructure(
+            x=hidden.data_ptr(),
+            rows=hidden.size(0),
+            width=width,
+            marks=MARKS.data_ptr(),
+            num_marks=MARKS.numel(),
+            end_mark=EOS_ID,
+            room=self.work.data_ptr(),
+        )
+
+    def select(self, sentences: Tensor | None, rows: Tensor) -> None:
+        """Keep these sentences (None: all) and these rows, in this order."""
+        self.history = self.history.index_select(0, rows)
+        if sentences is not None:
+            self.begins, self.lengths = (
+                self.begins.index_select(0, sentences),
+                self.lengths.index_select(0, sentences),
+            )
+
+
+# The trial of a new library
+
+
+@torch.inference_mode()
+def try_out(path: str) -> None:
+    """Fail unless a library computes what torch does; it may also take the whole process down."""
+    kernels = Kernels(ctypes.CDLL(path))
+    torch.manual_seed(1)
+    source = torch.tensor([[5, 6, 7, 8, 9, 4, 2, 0], [11, 12, 2, 0, 0, 0, 0, 0]])
+    for norm in ("pre", "post"):
+        config = TransformerConfig(
+            vocabulary=300, encoder_layers=2, decoder_layers=2, d_model=72, d_ff=200, heads=3, norm=norm
+        )
+        model = Transformer(config).eval()
+        exact = trial_steps(Engine(model).start(source))
+        single = trial_steps(KernelEngine(model, "float32", kernels).start(source))
+        coarse = trial_steps(KernelEngine(model, "int8", kernels).start(source))
+        torch.testing.assert_close(single, exact, rtol=0, atol=1e-4)
+        torch.testing.assert_close(coarse, exact, rtol=0, atol=0.3)
+
+
+def trial_steps(stepper: EngineStepper | KernelStepper) -> Tensor:
+    """Return log-probabilities after some steps with several hypotheses."""
+    stepper.step(torch.tensor([BOS_ID, BOS_ID]))
+    stepper.select(None, torch.arange(2).repeat_interleave(9))
+    steps = []
+    for i in range(4):
+        steps.append(stepper.step(torch.arange(18) * 7 + i)[:, EOS_ID:].clamp_min(-1e4))
+        stepper.select(None, torch.arange(18) // 3 * 3)
+    return torch.cat(steps)

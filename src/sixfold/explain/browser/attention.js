@@ -1,0 +1,216 @@
+// The view of attention: a stack, its thumbnails, one matrix large, and what a token looks at.
+import { element, percent } from "./dom.js";
+import { arcsPicture } from "./arcs.js";
+import { colourScale, mapPicture } from "./heatmap.js";
+import { Weights, columnOf, groupsOf, largest, merged, rowOf } from "./matrix.js";
+import { bars, choices, soft } from "./parts.js";
+import { isMark, shownPiece, textOf } from "./pieces.js";
+import { STACKS, habitSentence, headName } from "./roles.js";
+import { Thumbnails } from "./thumbnails.js";
+
+const MOST_ARCS = 40; // tokens on a side
+const WIDEST_ARCS = 760;
+const LISTED = 6;
+const SIDES = {
+  encoder: ["token", "looks at"],
+  decoder: ["token read", "looks at"],
+  cross: ["token written", "looks at"],
+};
+const HINT = "Point at a token, or tap it, to see where it looks and who looks at it.";
+const MATRIX_CHANGES = ["view", "theme", "stack", "layer", "head", "words", "picture"];
+
+export class AttentionView {
+  constructor(data, state) {
+    Object.assign(this, { data, state });
+    this.weights = new Weights(data.attention);
+    this.hovered = null; // what the pointer is at, as [from, to]
+    this.thumbnails = new Thumbnails(
+      (layer, head) => state.set({ layer, head }), (layer, head) => this.nameOf(layer, head));
+    this.stacks = choices("Attention", Object.entries(STACKS).map(([value, [text, , title]]) => [value, text, title]),
+      (value) => value === state.values.stack, (stack) => state.set({ stack, from: -1, to: -1 }));
+    this.pictures = choices("Picture", [["arcs", "Arcs"], ["map", "Heat map"]],
+      (value) => value === this.pictureKind(), (picture) => state.set({ picture }));
+    this.merging = element("input", { type: "checkbox", id: "words", onchange: () => this.merge() });
+    this.scale = element("span", { class: "scale-place" });
+    this.heading = element("h2");
+    this.about = soft("");
+    this.figure = element("div", { class: "figure" });
+    this.lists = element("div", { class: "lists", "aria-live": "polite" });
+    this.root = element("div", { class: "attention" },
+      element("div", { class: "side" }, this.stacks.group, this.thumbnails.root,
+        soft("Rows are layers, columns are heads. Arrow keys move.", "small")),
+      element("div", { class: "main" }, this.heading, this.about,
+        element("div", { class: "controls" }, this.pictures.group,
+          element("label", { class: "switch", for: "words" }, this.merging, "Whole words"), this.scale),
+        this.figure, this.lists));
+    new ResizeObserver(() => this.resized()).observe(this.figure);
+  }
+
+  habit(layer, head) {
+    return layer >= 0 && head >= 0 ? this.data.habits[this.state.values.stack][layer][head] : null;
+  }
+
+  nameOf(layer, head) {
+    const habit = this.habit(layer, head);
+    return `${STACKS[this.state.values.stack][1]}, ${headName(layer, head)}${habit ? `: ${habit.role}` : ""}`;
+  }
+
+  merge() {
+    this.state.set({ words: this.merging.checked ? 1 : 0, from: -1, to: -1 });
+  }
+
+  // The tokens that look, and those looked at.
+  sides() {
+    const { source_tokens: source, target_tokens: target } = this.data;
+    const read = [{ piece: "<s>", word: -1 }, ...target.slice(0, -1)];
+    return { encoder: [source, source], decoder: [read, read], cross: [target, source] }[this.state.values.stack];
+  }
+
+  isLong() {
+    return this.scene && Math.max(this.scene.matrix.rows, this.scene.matrix.columns) > MOST_ARCS;
+  }
+
+  pictureKind() {
+    return this.isLong() ? "map" : this.state.values.picture;
+  }
+
+  async update(changed) {
+    const { stack, layer, head, words } = this.state.values;
+    this.merging.checked = words === 1;
+    this.stacks.update();
+    if (["stack", "view", "theme"].some((name) => changed.has(name))) this.rebuildThumbnails(stack);
+    this.thumbnails.mark(layer, head);
+    if (MATRIX_CHANGES.some((name) => changed.has(name))) {
+      const ticket = (this.ticket = {});
+      const matrix = await this.weights.matrix(stack, layer, head);
+      if (ticket !== this.ticket) return; // something else was asked for meanwhile
+      this.scene = this.sceneOf(matrix);
+      this.show();
+    }
+    this.focus();
+  }
+
+  rebuildThumbnails(stack) {
+    const layers = this.data.attention[stack];
+    this.thumbnails.build(layers.length, layers[0].heads);
+    const ticket = (this.drawing = {});
+    this.thumbnails.draw(this.weights, stack, () => this.drawing === ticket);
+  }
+
+  sceneOf(matrix) {
+    const { stack, layer, head, words } = this.state.values;
+    const isMerged = words === 1;
+    const sides = this.sides().map((tokens) => {
+      const groups = groupsOf(tokens, isMerged);
+      return { groups, labels: groups.map((group) => labelOf(tokens, group, isMerged)) };
+    });
+    return {
+      matrix: isMerged ? merged(matrix, sides[0].groups, sides[1].groups) : matrix,
+      rowLabels: sides[0].labels, columnLabels: sides[1].labels,
+      title: `${STACKS[stack][1]}, ${headName(layer, head)}`, titles: SIDES[stack], isSelf: stack !== "cross",
+    };
+  }
+
+  show() {
+    const { stack, layer, head } = this.state.values;
+    const habit = this.habit(layer, head);
+    const about = habit ? habitSentence(habit, this.data.habits.num_sentences) : STACKS[stack][2];
+    this.heading.textContent = this.scene.title;
+    this.about.textContent = `${about}${this.keptSentence(stack)}`;
+    const [arcs] = this.pictures.buttons;
+    arcs.disabled = this.isLong();
+    arcs.title = arcs.disabled ? `For at most ${MOST_ARCS} tokens` : "";
+    this.pictures.update();
+    this.scale.replaceChildren(...(this.pictureKind() === "map" ? [colourScale()] : []));
+    this.hovered = null;
+    this.drawnWidth = this.width();
+    this.shown = this.drawnAt(this.drawnWidth);
+    this.figure.replaceChildren(this.shown.svg);
+  }
+
+  keptSentence(stack) {
+    const { largest: count, [stack]: layers } = this.data.attention;
+    if (count >= layers[0].keys) return "";
+    const kept = layers.reduce((sum, layer) => sum + layer.kept, 0) / layers.length;
+    return ` The sentence is long: of each row, the ${count} largest weights are kept, ` +
+      `${percent(kept)} of the attention.`;
+  }
+
+  drawnAt(width) {
+    if (this.pictureKind() === "map") {
+      return mapPicture(this.scene, width, (from, to, isChosen) =>
+        (isChosen ? this.pin(from, to) : this.look(from < 0 ? null : [from, to])));
+    }
+    return arcsPicture(this.scene, Math.min(width, WIDEST_ARCS), {
+      look: (side, place) => this.look(place < 0 ? null : this.pair(side, place)),
+      pin: (side, place) => this.toggle(...this.pair(side, place)),
+    });
+  }
+
+  // In self-attention a token both looks and is looked at.
+  pair(side, place) {
+    if (this.scene.isSelf) return [place, place];
+    return side === "from" ? [place, -1] : [-1, place];
+  }
+
+  toggle(from, to) {
+    const isPinned = this.state.values.from === from && this.state.values.to === to;
+    this.pin(...(isPinned ? [-1, -1] : [from, to]));
+  }
+
+  pin(from, to) {
+    this.hovered = null;
+    this.state.set({ from, to });
+    this.focus();
+  }
+
+  look(pair) {
+    this.hovered = pair;
+    this.focus();
+  }
+
+  focus() {
+    if (!this.shown) return;
+    const [from, to] = this.hovered ?? [this.state.values.from, this.state.values.to];
+    const { rows, columns } = this.scene.matrix;
+    const [row, column] = [from < rows ? from : -1, to < columns ? to : -1];
+    this.shown.focus(row, column);
+    this.lists.replaceChildren(...this.listsOf(row, column));
+  }
+
+  listsOf(from, to) {
+    const { matrix, rowLabels, columnLabels, isSelf } = this.scene;
+    const found = [];
+    if (from >= 0) {
+      const verb = isSelf ? "looks at" : "was written looking at";
+      found.push(list(rowLabels[from], verb, columnLabels, rowOf(matrix, from), "accent"));
+    }
+    if (to >= 0) found.push(list(columnLabels[to], "is looked at by", rowLabels, columnOf(matrix, to), "other"));
+    return found.length ? found : [soft(HINT)];
+  }
+
+  width() {
+    return Math.max(280, Math.floor(this.figure.clientWidth));
+  }
+
+  resized() {
+    if (!this.scene || !this.figure.clientWidth || this.width() === this.drawnWidth) return;
+    this.show();
+    this.focus();
+  }
+
+  picture() {
+    return this.shown?.svg;
+  }
+}
+
+function labelOf(tokens, group, isMerged) {
+  const pieces = group.map((place) => tokens[place].piece);
+  if (!isMerged || isMark(pieces[0])) return shownPiece(pieces[0]);
+  return textOf(pieces) || shownPiece(pieces[0]);
+}
+
+function list(name, verb, names, values, colour) {
+  const rows = largest(values, LISTED).map((place) => [names[place], values[place], colour]);
+  return element("section", {}, element("h3", {}, element("bdi", {}, name), ` ${verb}`), bars(rows));
+}

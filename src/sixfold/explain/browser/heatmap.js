@@ -1,0 +1,157 @@
+// A matrix as a picture: one cell for each weight, with labels where there is room. A matrix too large for labels
+// is shown whole, beside a part of it, around what is looked at, that has them.
+import { ARROWS, drawing, element, percent, within } from "./dom.js";
+import { themeColour, weightColours, weightRaster } from "./colour.js";
+import { shortened } from "./pieces.js";
+import { cellsImage, label, picture, pointIn } from "./svg.js";
+
+const LABELS = 100; // room for labels, left and above
+const LARGEST_CELL = 34;
+const SMALLEST_CELL = 13; // that can have a label
+const MOST_ROWS = 64;
+const PART = 28; // rows and columns of the part of a large matrix, where there is room
+const GAP = 32;
+
+// What the colours mean: their scale is that of the root, so its middle is a quarter.
+export function colourScale() {
+  const values = Float32Array.from({ length: 128 }, (_, place) => (place / 127) ** 2);
+  const canvas = weightRaster({ rows: 1, columns: 128, values }, weightColours());
+  return element("span", { class: "scale", role: "img", "aria-label": "Colours from 0 to 100%" }, canvas,
+    ["0", "25%", "100%"].map((text) => element("span", { "aria-hidden": "true" }, text)));
+}
+
+// `scene` is that of arcs.js; `point` is told which cell is looked at, and whether it was chosen or only passed.
+export function mapPicture(scene, width, point) {
+  const { matrix } = scene;
+  const layout = layoutOf(matrix, width);
+  const colours = weightColours();
+  const moving = drawing("g");
+  const svg = picture("map", width, layout.height, { role: "img", tabindex: 0 },
+    cells(matrix, layout.whole ?? layout.part, colours), moving);
+  const now = { from: -1, to: -1 };
+  const focus = (from, to) => {
+    Object.assign(now, { from, to });
+    const part = placed(layout, now, matrix);
+    svg.setAttribute("aria-label", told(scene, now));
+    moving.replaceChildren(...(layout.whole ? aroundPart(matrix, layout.whole, part, colours, now) : []),
+      ...labels(scene, part, now), ...bands(part, now));
+  };
+  letPoint(svg, () => [placed(layout, now, matrix), layout.whole], point);
+  letKeysPoint(svg, matrix, now, point);
+  return { svg, focus };
+}
+
+function layoutOf({ rows, columns }, width) {
+  const cell = Math.min(LARGEST_CELL, (width - LABELS - 4) / columns);
+  if (cell < SMALLEST_CELL || rows > MOST_ROWS) return largeLayout(rows, columns, width);
+  const part = { row: 0, column: 0, rows, columns, x: LABELS, y: LABELS, cell };
+  return { part, height: LABELS + rows * cell + 4 };
+}
+
+function largeLayout(rows, columns, width) {
+  const isBeside = width >= 860;
+  const partWidth = isBeside ? LABELS + PART * 15 : width;
+  const small = Math.min((isBeside ? width - partWidth - GAP : width) / columns, 520 / rows);
+  const count = Math.min(PART, Math.floor((partWidth - LABELS - 4) / SMALLEST_CELL));
+  const part = {
+    rows: Math.min(rows, count), columns: Math.min(columns, count),
+    cell: Math.min(17, (partWidth - LABELS - 4) / count),
+    x: (isBeside ? columns * small + GAP : 0) + LABELS, y: (isBeside ? 0 : rows * small + GAP / 2) + LABELS,
+  };
+  const whole = { row: 0, column: 0, rows, columns, x: 1, y: 1, cell: small };
+  return { whole, part, height: Math.max(rows * small + 2, part.y + part.rows * part.cell + 4) };
+}
+
+// The part of a large matrix stays around what is looked at.
+function placed({ whole, part }, { from, to }, { rows, columns }) {
+  if (!whole) return part;
+  const begin = (place, count, shown) => Math.max(0, Math.min(count - shown, place - Math.floor(shown / 2)));
+  return { ...part, row: begin(from, rows, part.rows), column: begin(to, columns, part.columns) };
+}
+
+function told({ title, matrix, rowLabels, columnLabels }, { from, to }) {
+  const size = `${title}: ${matrix.rows} by ${matrix.columns} weights.`;
+  if (from < 0 || to < 0) return `${size} Arrow keys move through it.`;
+  return `${size} ${rowLabels[from]} to ${columnLabels[to]}: ${percent(matrix.values[from * matrix.columns + to])}`;
+}
+
+function cells(matrix, area, colours) {
+  const values = new Float32Array(area.rows * area.columns);
+  for (let row = 0; row < area.rows; row += 1) {
+    const begins = (area.row + row) * matrix.columns + area.column;
+    values.set(matrix.values.subarray(begins, begins + area.columns), row * area.columns);
+  }
+  const canvas = weightRaster({ rows: area.rows, columns: area.columns, values }, colours);
+  const box = { x: area.x, y: area.y, width: area.columns * area.cell, height: area.rows * area.cell };
+  return drawing("g", {}, cellsImage(canvas, box),
+    drawing("rect", { ...box, fill: "none", stroke: themeColour("line") }));
+}
+
+function aroundPart(matrix, whole, part, colours, now) {
+  const outline = drawing("rect", {
+    x: whole.x + part.column * whole.cell, y: whole.y + part.row * whole.cell, width: part.columns * whole.cell,
+    height: part.rows * whole.cell, fill: "none", stroke: themeColour("ink"), "stroke-width": 1.5,
+  });
+  return [outline, ...bands(whole, now), cells(matrix, part, colours)];
+}
+
+function labels(scene, area, { from, to }) {
+  const style = (isChosen) => ({
+    "font-weight": isChosen ? 700 : 400, "fill-opacity": isChosen || (from < 0 && to < 0) ? 1 : 0.65,
+  });
+  const rows = Array.from({ length: area.rows }, (_, place) => {
+    const row = area.row + place;
+    return label(shortened(scene.rowLabels[row], 13), area.x - 8, area.y + (place + 0.5) * area.cell + 4.5,
+      { "text-anchor": "end", ...style(row === from) });
+  });
+  const columns = Array.from({ length: area.columns }, (_, place) => {
+    const column = area.column + place;
+    const [x, y] = [area.x + (place + 0.5) * area.cell + 4, area.y - 8];
+    return label(shortened(scene.columnLabels[column], 13), x, y,
+      { transform: `rotate(-60 ${x} ${y})`, ...style(column === to) });
+  });
+  return [...rows, ...columns];
+}
+
+// A frame around the row that looks, and around the column that is looked at.
+function bands(area, { from, to }) {
+  const band = (x, y, width, height, colour) => drawing("rect", {
+    x, y, width, height, fill: "none", stroke: themeColour(colour), "stroke-width": 1.5, "pointer-events": "none",
+  });
+  const [row, column] = [from - area.row, to - area.column];
+  const found = [];
+  if (from >= 0 && row >= 0 && row < area.rows) {
+    found.push(band(area.x, area.y + row * area.cell, area.columns * area.cell, area.cell, "accent"));
+  }
+  if (to >= 0 && column >= 0 && column < area.columns) {
+    found.push(band(area.x + column * area.cell, area.y, area.cell, area.rows * area.cell, "other"));
+  }
+  return found;
+}
+
+function letPoint(svg, areas, point) {
+  const cellAt = (event) => {
+    const [x, y] = pointIn(svg, event);
+    for (const area of areas().filter(Boolean)) {
+      const [row, column] = [Math.floor((y - area.y) / area.cell), Math.floor((x - area.x) / area.cell)];
+      const isInside = row >= 0 && column >= 0 && row < area.rows && column < area.columns;
+      if (isInside) return [area.row + row, area.column + column];
+    }
+    return [-1, -1];
+  };
+  svg.addEventListener("click", (event) => point(...cellAt(event), true));
+  // The part of a large matrix would run away from a pointer that it follows.
+  if (areas()[1]) return;
+  svg.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(...cellAt(event), false));
+  svg.addEventListener("pointerleave", () => point(-1, -1, false));
+}
+
+function letKeysPoint(svg, { rows, columns }, now, point) {
+  const next = (place, by, count) => (place < 0 ? 0 : within(place + by, 0, count - 1));
+  svg.addEventListener("keydown", (event) => {
+    if (!(event.key in ARROWS)) return;
+    event.preventDefault();
+    const [down, across] = ARROWS[event.key];
+    point(next(now.from, down, rows), next(now.to, across, columns), true);
+  });
+}

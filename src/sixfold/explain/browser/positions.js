@@ -1,0 +1,135 @@
+// The positional encoding: the whole table as a picture, and two cuts through it.
+import { ARROWS, drawing, element, within } from "./dom.js";
+import { lineChart } from "./chart.js";
+import { raster, signedColours, themeColour } from "./colour.js";
+import { inflate } from "./matrix.js";
+import { soft } from "./parts.js";
+import { cellsImage, note, picture, pointIn } from "./svg.js";
+
+const MIDDLE = 127; // the byte that stands for 0
+const LEFT = 44;
+const TEXT = {
+  sinusoidal: "Attention does not know the order of tokens, so each position adds its own pattern: sine and cosine " +
+    "waves, fast in the first dimensions and ever slower in the later ones (section 3.5).",
+  learned: "Attention does not know the order of tokens, so each position adds its own pattern, which this model " +
+    "has learned.",
+};
+
+export class PositionsView {
+  constructor(data, state) {
+    Object.assign(this, { data, state }, { length: data.positions.length, columns: data.positions.d_model });
+    this.figure = element("div", { class: "figure" });
+    this.cuts = element("div", { class: "cuts" });
+    this.root = element("div", { class: "positions" }, element("h2", {}, "The positional encoding"),
+      soft(TEXT[data.model.positions]), this.figure, this.cuts);
+    new ResizeObserver(() => this.resized()).observe(this.figure);
+  }
+
+  resized() {
+    if (this.values && this.figure.clientWidth && this.figure.clientWidth !== this.drawnWidth) this.show();
+  }
+
+  async update(changed) {
+    const { scale, table } = this.data.positions;
+    this.values ??= Float32Array.from(await inflate(table), (level) => (scale * (level - MIDDLE)) / MIDDLE);
+    if (!this.svg || changed.has("theme") || changed.has("view")) this.show();
+    else this.point();
+  }
+
+  show() {
+    this.drawnWidth = this.figure.clientWidth;
+    const width = Math.max(280, this.drawnWidth);
+    const height = within(width * 0.4, 200, 390);
+    this.area = { x: LEFT, y: 1, width: width - LEFT - 8, height };
+    this.cross = drawing("g");
+    this.svg = picture("map", width, height + 30, {
+      role: "img", tabindex: 0, "font-size": 12, onclick: (event) => this.choose(event),
+      onpointermove: (event) => event.pointerType === "mouse" && this.choose(event),
+      onkeydown: (event) => this.move(event),
+    }, cellsImage(this.cells(), this.area), this.notes(width, height), this.cross);
+    this.figure.replaceChildren(this.svg);
+    this.point();
+  }
+
+  cells() {
+    const { scale } = this.data.positions;
+    const level = (row, column) => Math.round(MIDDLE * (1 + this.values[row * this.columns + column] / scale));
+    return raster(this.length, this.columns, level, signedColours());
+  }
+
+  notes(width, height) {
+    const end = { "text-anchor": "end" };
+    const turned = { "text-anchor": "middle", transform: `rotate(-90 ${LEFT - 12} ${height / 2})` };
+    return [
+      note("0", LEFT - 8, 12, end), note("position", LEFT - 12, height / 2, turned),
+      note(this.length - 1, LEFT - 8, height, end), note("dimension 0", LEFT, height + 19),
+      note(this.columns - 1, width - 8, height + 19, end),
+    ];
+  }
+
+  place() {
+    const { position, dimension } = this.state.values;
+    return [Math.min(this.length - 1, position), Math.min(this.columns - 1, dimension)];
+  }
+
+  choose(event) {
+    const [x, y] = pointIn(this.svg, event);
+    const share = (value, size) => within(value / size, 0, 0.9999);
+    this.state.set({
+      position: Math.floor(this.length * share(y - this.area.y, this.area.height)),
+      dimension: Math.floor(this.columns * share(x - this.area.x, this.area.width)),
+    });
+  }
+
+  move(event) {
+    if (!(event.key in ARROWS)) return;
+    event.preventDefault();
+    const [position, dimension] = this.place();
+    const [down, across] = ARROWS[event.key];
+    this.state.set({ position: Math.max(0, position + down), dimension: Math.max(0, dimension + across) });
+  }
+
+  point() {
+    const [position, dimension] = this.place();
+    const { x, y, width, height } = this.area;
+    const [column, row] = [((dimension + 0.5) / this.columns) * width, ((position + 0.5) / this.length) * height];
+    const stroke = themeColour("ink");
+    const line = (x1, y1, x2, y2) => drawing("line", { x1, y1, x2, y2, stroke, "stroke-width": 1.5 });
+    this.cross.replaceChildren(line(x + column, y, x + column, y + height), line(x, y + row, x + width, y + row));
+    const value = this.values[position * this.columns + dimension].toFixed(2);
+    this.svg.setAttribute("aria-label",
+      `Positional encoding: position ${position}, dimension ${dimension}, ${value}. Arrow keys move.`);
+    this.cuts.replaceChildren(
+      this.cut(`Dimension ${dimension}${this.period(dimension)}`, `${value} at position ${position}`,
+        Array.from({ length: this.length }, (_, each) => this.values[each * this.columns + dimension]), position),
+      this.cut(`How alike position ${position} is to the others`, "cosine: 1 is the same",
+        this.likeness(position), position));
+  }
+
+  period(dimension) {
+    if (this.data.model.positions !== "sinusoidal") return "";
+    const period = 2 * Math.PI * 10000 ** ((2 * Math.floor(dimension / 2)) / this.columns);
+    const shown = period < 100 ? period.toFixed(1) : Math.round(period).toLocaleString("en");
+    return `, one wave in ${shown} positions`;
+  }
+
+  likeness(position) {
+    const row = (place) => this.values.subarray(place * this.columns, (place + 1) * this.columns);
+    const dot = (one, other) => one.reduce((sum, each, place) => sum + each * other[place], 0);
+    const norm = (one) => Math.sqrt(dot(one, one)) || 1;
+    const own = row(position);
+    return Array.from({ length: this.length }, (_, place) => dot(own, row(place)) / (norm(own) * norm(row(place))));
+  }
+
+  cut(title, about, values, cursor) {
+    const room = this.figure.clientWidth;
+    const width = within((room - 32) / (room > 720 ? 2 : 1), 260, 540);
+    const series = [{ points: [...values].map((value, place) => [place, value]), colour: "accent" }];
+    return element("section", {}, element("h3", {}, title), soft(about, "small"),
+      lineChart({ series, width, height: 150, label: title, cursor }));
+  }
+
+  picture() {
+    return this.svg;
+  }
+}

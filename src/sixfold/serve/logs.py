@@ -1,0 +1,42 @@
+"""The log: one JSON object a line on standard error, without any user's text.
+
+What an error says may quote the text that caused it, so only its kind and place are logged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+
+
+def log(event: str, **facts: object) -> None:
+    """Write one line; everything that is not plain ASCII is escaped, line breaks too."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    print(json.dumps({"time": now, "event": event, **facts}, default=str), file=sys.stderr, flush=True)
+
+
+def log_error(event: str, error: BaseException, **facts: object) -> None:
+    """Write what kind of error happened, and where in the source."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    log(event, error=type(error).__name__, places=places, **facts)
+
+
+class JsonHandler(logging.Handler):
+    """Passes on what libraries log, in the same form and without their arguments."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        if record.exc_info and record.exc_info[1]:
+            log_error("library", record.exc_info[1], logger=record.name)
+        else:
+            log("library", logger=record.name, level=record.levelname, message=str(record.msg))
+
+
+def collect_logs() -> None:
+    """Send the warnings of all libraries to this log."""
+    logging.basicConfig(level=logging.WARNING, handlers=[JsonHandler()], force=True)
+    logging.captureWarnings(True)

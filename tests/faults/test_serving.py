@@ -1,0 +1,436 @@
+"""Faults 7, 8 and 32 to 39: what clients, crowds, strangers and signals do to a server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import Served
+
+Start = Callable[..., "Served"]
+DOG = {"q": "The old man sees a dog.", "source": "en", "target": "de"}
+LONG = {**DOG, "q": "The old man sees a dog and the small house of the woman. " * 800}  # seconds of work
+KEY = "a key that nobody guesses"
+
+
+def memory(pid: int) -> float:
+    """Return the memory that is a process's own, in MiB."""
+    found = re.search(r"^Private_Dirty:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    assert found
+    return int(found[1]) / 1024
+
+
+def seconds_of_cpu(pid: int) -> float:
+    """Return how long a process has computed."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def is_idle(pid: int) -> bool:
+    """Whether a process computes next to nothing for a third of a second."""
+    before = seconds_of_cpu(pid)
+    time.sleep(0.3)
+    return seconds_of_cpu(pid) - before < 0.1
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> bool:
+    """Whether something becomes true within a time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return holds()
+
+
+def status_of(content: bytes) -> int:
+    """Return the status of an answer."""
+    return int(content.split(b" ", 2)[1])
+
+
+def connect(served: Served) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", served.port), timeout=10)
+
+
+# 7: huge bodies
+
+
+def declared(connection: socket.socket) -> None:
+    connection.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n")
+
+
+def chunked(connection: socket.socket) -> None:
+    connection.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
+    chunk = b"100000\r\n" + b"a" * 0x100000 + b"\r\n"
+    with suppress(OSError):  # the server closes before a gigabyte is there
+        for _ in range(1000):
+            connection.sendall(chunk)
+
+
+def compressed(connection: socket.socket) -> None:
+    body = gzip.compress(b"a" * 100_000_000)
+    head = f"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-encoding: gzip\r\ncontent-length: {len(body)}"
+    connection.sendall(head.encode() + b"\r\n\r\n" + body)
+
+
+@pytest.mark.parametrize("send", [declared, chunked, compressed])
+def test_a_huge_body_is_refused_before_it_is_in_memory(
+    server: Served, send: Callable[[socket.socket], None]
+) -> None:
+    before = memory(server.process.pid)
+    with connect(server) as connection:
+        send(connection)
+        with suppress(ConnectionResetError):  # it may have been told while it was still sending
+            assert status_of(connection.recv(1000)) == 413
+    assert memory(server.process.pid) - before < 20
+    assert httpx.post(f"{server.address}/translate", data=DOG).status_code == 200
+
+
+def test_too_many_characters_are_refused_not_cut_off(server: Served) -> None:
+    response = httpx.post(f"{server.address}/translate", json={**DOG, "q": "a" * 60_000})
+    assert response.status_code == 413
+    assert "50,000" in response.json()["error"]
+
+
+# 8: parameters as amplifiers
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"alternatives": 10**9},
+        {"alternatives": -1},
+        {"alternatives": 1e308},
+        {"q": ["a"] * 10_000},
+        {"beam": 10**9},
+        {"source": "x" * 100_000},
+        {"format": "html" * 1000},
+    ],
+)
+def test_a_wish_without_measure_is_refused_at_once(server: Served, wish: dict[str, object]) -> None:
+    with httpx.Client(base_url=server.address) as client:
+        content, times = json.dumps(DOG | wish), []
+        client.get("/health")
+        for _ in range(3):
+            began = time.perf_counter()
+            response = client.post("/translate", content=content)
+            times.append(time.perf_counter() - began)
+            assert response.status_code == 400
+    assert min(times) < 0.05
+
+
+# 32: overload
+
+
+@pytest.fixture(scope="module")
+def strict(start_server: Start) -> Served:
+    """A server with little patience."""
+    return start_server(most_waiting=5, deadline_seconds=1.0, header_seconds=1.5, body_seconds=1.5)
+
+
+def test_a_crowd_gets_answers_or_is_told_to_come_back(strict: Served) -> None:
+    async def ask(client: httpx.AsyncClient, seen: Counter[int], end: float) -> None:
+        while time.monotonic() < end:
+            response = await client.post("/translate", data={**DOG, "q": DOG["q"] * 5})
+            seen[response.status_code] += 1
+            if response.status_code != 200:
+                assert int(response.headers["retry-after"]) >= 1
+                assert response.json()["error"]
+
+    async def crowd() -> Counter[int]:
+        seen: Counter[int] = Counter()
+        limits = httpx.Limits(max_connections=50)
+        async with httpx.AsyncClient(base_url=strict.address, limits=limits, timeout=30) as client:
+            end = time.monotonic() + 1
+            await asyncio.gather(*(ask(client, seen, end) for _ in range(50)))
+        return seen
+
+    seen = asyncio.run(crowd())
+    before = memory(strict.process.pid)
+    assert set(seen) == {200, 503}
+    seen = asyncio.run(crowd())
+    assert memory(strict.process.pid) - before < 5
+
+
+# 33: deadlines and clients that leave
+
+
+def tokens_translated(served: Served) -> float:
+    """Return how many source tokens were translated so far."""
+    found = re.search(
+        r"^sixfold_source_tokens_total (\S+)", httpx.get(f"{served.address}/metrics").text, re.MULTILINE
+    )
+    assert found
+    return float(found[1])
+
+
+def test_when_the_client_leaves_the_decoding_stops(server: Served) -> None:
+    [worker] = server.workers
+    tokens, cpu = tokens_translated(server), seconds_of_cpu(worker)
+    with connect(server) as connection:
+        body = json.dumps(LONG).encode()
+        connection.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n")
+        connection.sendall(f"content-length: {len(body)}\r\n\r\n".encode() + body)
+        assert eventually(lambda: seconds_of_cpu(worker) - cpu > 0.2, 30)
+    time.sleep(0.7)
+    assert is_idle(worker)
+    assert tokens_translated(server) - tokens < 0.7 * 15 * 800  # of all that was sent
+    assert httpx.post(f"{server.address}/translate", data=DOG).status_code == 200
+
+
+def test_at_the_deadline_the_client_is_told_and_the_decoding_stops(strict: Served) -> None:
+    began = time.perf_counter()
+    response = httpx.post(f"{strict.address}/translate", json=LONG, timeout=30)
+    assert time.perf_counter() - began < 3
+    assert response.status_code == 503
+    assert "retry-after" in response.headers
+    time.sleep(0.7)
+    assert is_idle(strict.workers[0])
+
+
+# 34: shutdown
+
+
+def test_nobody_is_lost_when_the_server_is_told_to_end(start_server: Start) -> None:
+    served = start_server()
+    fields = {**DOG, "q": DOG["q"] * 20}
+
+    async def run() -> tuple[list[httpx.Response], httpx.Response]:
+        async with httpx.AsyncClient(base_url=served.address, timeout=30) as client:
+            asking = [asyncio.create_task(client.post("/translate", data=fields)) for _ in range(20)]
+            await asyncio.sleep(0.3)
+            served.process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.3)
+            ready = await client.get("/ready")  # still answered, and told to go elsewhere
+            return await asyncio.gather(*asking), ready
+
+    answers, ready = asyncio.run(run())
+    assert ready.status_code == 503
+    assert ready.headers["connection"] == "close"
+    assert [answer.status_code for answer in answers] == [200] * 20
+    assert len({answer.text for answer in answers}) == 1
+    assert served.process.wait(10) == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{served.address}/health")
+
+
+def test_the_workers_end_with_the_server_however_it_ends(start_server: Start) -> None:
+    served = start_server()
+    [worker] = served.workers
+    served.process.kill()
+    served.process.wait()
+    assert eventually(lambda: not Path(f"/proc/{worker}").exists() or is_zombie(worker), 5)
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and nobody asked how."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+# 35: slow clients
+
+
+def test_two_hundred_slow_clients_disturb_nobody_and_are_sent_away(strict: Served) -> None:
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connect(strict)) for _ in range(200)]
+        for i, connection in enumerate(slow):
+            start = b"POST /translate HTTP/1.1\r\nhost: localhost\r\n"
+            connection.sendall(start if i % 2 else start + b"content-length: 100\r\n\r\nq=")
+        began = time.perf_counter()
+        assert httpx.post(f"{strict.address}/translate", data=DOG).status_code == 200
+        assert time.perf_counter() - began < 1
+        time.sleep(1.7)
+        answers = [received(connection) for connection in slow]
+    assert set(answers[1::2]) == {b""}  # no request began: just closed
+    assert {status_of(answer) for answer in answers[::2]} == {408}
+
+
+def received(connection: socket.socket) -> bytes:
+    """Return what came before the other side closed."""
+    connection.settimeout(3)
+    return b"".join(iter(lambda: connection.recv(1000), b""))
+
+
+# 36: false health
+
+
+def test_readiness_follows_the_worker(start_server: Start) -> None:
+    served = start_server()
+    [worker] = served.workers
+    with httpx.Client(base_url=served.address) as client:
+
+        def ready() -> int:
+            return client.get("/ready").status_code
+
+        assert ready() == 200
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            assert eventually(lambda: ready() == 503, 5)
+            assert client.post("/translate", data=DOG).status_code == 503
+            assert client.get("/health").status_code == 200  # the server itself is well
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        assert eventually(lambda: ready() == 200, 2)
+
+
+def test_a_worker_that_dies_or_hangs_is_replaced_and_its_work_is_done_again(start_server: Start) -> None:
+    served = start_server(silence_seconds=1.0, hang_seconds=1.5)
+    with httpx.Client(base_url=served.address, timeout=30) as client:
+        expected = client.post("/translate", json={**LONG, "q": LONG["q"][:20_000]}).text
+        for signal_sent in (signal.SIGKILL, signal.SIGSTOP):
+            [worker] = served.workers
+
+            async def ask(worker: int = worker, signal_sent: int = signal_sent) -> httpx.Response:
+                async with httpx.AsyncClient(base_url=served.address, timeout=30) as other:
+                    asking = asyncio.create_task(other.post("/translate", json={**LONG, "q": LONG["q"][:20_000]}))
+                    await asyncio.sleep(0.3)
+                    os.kill(worker, signal_sent)
+                    return await asking
+
+            assert asyncio.run(ask()).text == expected
+            assert worker not in served.workers
+
+
+# 37: keys
+
+
+@pytest.fixture(scope="module")
+def locked(start_server: Start) -> Served:
+    return start_server(keys=[KEY, "another key of ours"])
+
+
+def all_routes() -> Iterator[tuple[str, str]]:
+    """Yield every method and path that the application knows, from the application itself."""
+    from sixfold.serve.app import INTERFACES
+    from sixfold.serve.service import Service
+    from sixfold.serve.settings import ModelPlace, Settings
+
+    service = Service(Settings((ModelPlace(Path("model")),)))
+    for interface in INTERFACES:
+        for route in interface.routes(service).routes:
+            yield from ((method, route.path) for method in route.methods)  # type: ignore[attr-defined]
+    yield "GET", "/openapi.json"
+
+
+def test_no_route_opens_without_a_key(locked: Served) -> None:
+    routes = [*all_routes(), ("GET", "/nowhere"), ("POST", "/"), ("OPTIONS", "/translate"), ("HEAD", "/health")]
+    assert len(routes) > 20
+    with httpx.Client(base_url=locked.address) as client:
+        for method, path in routes:
+            for headers in (
+                {},
+                {"authorization": "Bearer wrong"},
+                {"authorization": f"DeepL-Auth-Key {KEY[:-1]}"},
+            ):
+                assert client.request(method, path, headers=headers).status_code == 401, (method, path)
+
+
+def test_a_key_is_accepted_in_every_form_that_clients_use(locked: Served) -> None:
+    import deepl
+    from libretranslatepy import LibreTranslateAPI
+
+    assert LibreTranslateAPI(locked.address, api_key=KEY).translate(DOG["q"], "en", "de")
+    assert LibreTranslateAPI(locked.address, api_key=KEY).languages()
+    assert deepl.DeepLClient(KEY, server_url=locked.address).translate_text(DOG["q"], target_lang="DE")
+    with httpx.Client(base_url=locked.address) as client:
+        assert client.post("/translate", json=DOG | {"api_key": KEY}).status_code == 200
+        assert client.get("/ready", params={"api_key": KEY}).status_code == 200
+        assert client.get("/", auth=("anyone", KEY)).status_code == 200
+        assert client.get("/metrics", headers={"authorization": f"Bearer {KEY}"}).status_code == 200
+
+
+def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sixfold.serve import limits
+
+    compared: list[int] = []
+    compare = limits.hmac.compare_digest
+
+    def counted(one: bytes, other: bytes) -> bool:
+        compared.append(len(one))
+        return compare(one, other)
+
+    monkeypatch.setattr(limits.hmac, "compare_digest", counted)
+    keys = limits.Keys([KEY, "another key of ours"])
+    for guess in (KEY, "another key of ours", KEY[:-1], "", "x" * 10_000):
+        keys.accept(guess)
+    assert compared == [32] * 10  # every key, whatever matched, and digests of one length
+
+
+# 38: other sites, other names, other logs
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1.evil.example", "[::1"])
+def test_a_name_that_is_not_ours_is_refused(server: Served, host: str) -> None:
+    assert httpx.get(f"{server.address}/languages", headers={"host": host}).status_code in (400, 421)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+def test_pages_of_other_sites_can_neither_ask_nor_read(server: Served, origin: str) -> None:
+    for method, path in (("POST", "/translate"), ("GET", "/languages"), ("OPTIONS", "/translate")):
+        response = httpx.request(method, f"{server.address}{path}", headers={"origin": origin})
+        assert response.status_code == 403
+        assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+def test_every_answer_carries_the_policy_of_the_page(server: Served) -> None:
+    for path in ("/", "/docs", "/languages", "/nowhere", "/page/translate.js"):
+        headers = httpx.get(f"{server.address}{path}").headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_nobody_can_write_into_the_log(server: Served) -> None:
+    hostile = '/x%0a{"event":"forged"}%1b[2J\u2028'
+    httpx.get(f"{server.address}{hostile}", headers={"x-a": '"forged"', "user-agent": "\x1b[2J"})
+    with connect(server) as connection:
+        connection.sendall(b"FORGED\x0bMETHOD / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        connection.recv(1000)
+    with connect(server) as connection:
+        connection.sendall(b'{"event": "forged"}\n\r\n\r\n')
+        connection.recv(1000)
+    text = server.log.read_bytes()
+    assert b"forged" not in text
+    assert b"\x1b" not in text
+    assert all(json.loads(line) for line in text.splitlines())
+
+
+# 39: caches
+
+
+def test_many_different_requests_leave_nothing_in_memory(server: Served) -> None:
+    processes = [server.process.pid, *server.workers]
+
+    async def ask(first: int, count: int) -> None:
+        async with httpx.AsyncClient(base_url=server.address, timeout=60) as client:
+            for begin in range(first, first + count, 20):
+                asking = (
+                    client.post(f"/translate?{i}", json={**DOG, "q": f"The man has {i} dogs."})
+                    for i in range(begin, begin + 20)
+                )
+                assert {response.status_code for response in await asyncio.gather(*asking)} == {400}
+                asking = (
+                    client.post("/translate", json={**DOG, "q": f"The man has {i} dogs."})
+                    for i in range(begin, begin + 20)
+                )
+                assert {response.status_code for response in await asyncio.gather(*asking)} == {200}
+
+    asyncio.run(ask(0, 100))
+    before = sum(map(memory, processes))
+    asyncio.run(ask(1000, 200))
+    assert sum(map(memory, processes)) - before < 10

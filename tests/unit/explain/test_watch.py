@@ -1,0 +1,47 @@
+"""The live page is served to this machine alone, and follows the journal."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+from sixfold.explain.watch import watching
+
+STEP = {
+    "kind": "step", "step": 1, "loss": 2.0, "grad_norm": 1.0, "learning_rate": 1e-3, "target_tokens": 9,
+    "epoch": 0, "seconds": 1.0,
+}  # fmt: skip
+
+
+def test_the_page_is_there_before_the_first_step_and_its_data_follows_the_journal(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    with watching(folder) as address:
+        page = urlopen(address).read().decode()
+        assert '"num_steps":0' in page
+        assert '"is_live":true' in page
+        (folder / "training").mkdir(parents=True)
+        (folder / "training" / "log.jsonl").write_text(json.dumps(STEP) + "\n")
+        assert json.load(urlopen(f"{address}training.json"))["num_steps"] == 1
+
+
+def test_two_trainings_can_be_watched_at_once(tmp_path: Path) -> None:
+    with watching(tmp_path) as one, watching(tmp_path) as other:
+        assert one != other
+        assert urlopen(other).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"), [("/", "evil.example", 421), ("/../secret", "localhost", 404)]
+)
+def test_other_names_and_other_paths_get_nothing(tmp_path: Path, path: str, host: str, status: int) -> None:
+    with watching(tmp_path) as address:
+        parts = urlsplit(address)
+        assert parts.hostname == "127.0.0.1"
+        connection = HTTPConnection(parts.hostname, parts.port or 0)
+        connection.request("GET", path, headers={"Host": host})
+        assert connection.getresponse().status == status

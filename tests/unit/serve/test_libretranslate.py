@@ -1,0 +1,144 @@
+"""The interface of LibreTranslate, with its real client and by hand."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from libretranslatepy import LibreTranslateAPI
+
+import sixfold
+
+if TYPE_CHECKING:
+    from tests.conftest import Served
+
+MODEL = Path(__file__).parents[2] / "compat" / "format-1-phrases"
+SOURCES = (MODEL.parent / "source-format-1-phrases.txt").read_text(encoding="utf-8").splitlines()[:20]
+EXPECTED = (MODEL.parent / "expected-format-1-phrases.txt").read_text(encoding="utf-8").splitlines()[:20]
+ENGLISH = {"source": "en", "target": "de"}
+
+
+def translate(client: httpx.Client, **fields: object) -> dict[str, object]:
+    response = client.post("/translate", json=ENGLISH | fields)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_the_real_client_translates_detects_and_lists(server: Served) -> None:
+    client = LibreTranslateAPI(server.address)
+    assert client.translate(SOURCES[0], "en", "de") == EXPECTED[0]
+    assert client.translate(SOURCES[1], "auto", "de") == EXPECTED[1]
+    assert client.detect(SOURCES[0]) == [{"confidence": 100.0, "language": "en"}]
+    assert client.languages() == [{"code": "en", "name": "English", "targets": ["de"]}]
+
+
+def test_a_batch_gives_what_the_command_gives_line_by_line(client: httpx.Client) -> None:
+    assert translate(client, q=SOURCES) == {"translatedText": EXPECTED}
+
+
+@pytest.mark.parametrize("kind", ["json", "data", "files"])
+def test_json_and_both_kinds_of_forms_give_the_same(client: httpx.Client, kind: str) -> None:
+    fields = ENGLISH | {"q": SOURCES[0], "format": "text"}
+    given = {name: (None, value) for name, value in fields.items()} if kind == "files" else fields
+    assert client.post("/translate", **{kind: given}).json() == {"translatedText": EXPECTED[0]}
+
+
+def test_paragraphs_come_back_with_their_spacing(client: httpx.Client) -> None:
+    text = f"\n  {SOURCES[0]}   {SOURCES[1]}\r\n\n\t{SOURCES[2]} \n"
+    expected = f"\n  {EXPECTED[0]}   {EXPECTED[1]}\r\n\n\t{EXPECTED[2]} \n"
+    assert translate(client, q=text)["translatedText"] == expected
+
+
+def test_a_long_sentence_is_translated_in_parts_to_its_end(client: httpx.Client) -> None:
+    clause = "the old man sees a dog"
+    answer = translate(client, q=", ".join([clause] * 150))["translatedText"]
+    translator = sixfold.load(MODEL, "cpu")
+    assert isinstance(answer, str)
+    assert len(translator.tokenizer.encode(answer)) > 0.5 * len(
+        translator.tokenizer.encode(", ".join([clause] * 150))
+    )
+    whole = translator.search([", ".join([clause] * 150)])[0][0]
+    assert whole.source_is_cut  # the model alone would have cut it off
+
+
+def test_an_identified_language_is_told_with_its_confidence(client: httpx.Client) -> None:
+    found = translate(client, q=["A dog.", "A cat."], source="auto")
+    assert found["detectedLanguage"] == [{"language": "en", "confidence": 100.0}] * 2
+    assert "detectedLanguage" not in translate(client, q="A dog.")
+
+
+def test_alternatives_are_other_translations_best_first(client: httpx.Client) -> None:
+    answer = translate(client, q=SOURCES[:2], alternatives=3)
+    assert answer["translatedText"] == EXPECTED[:2]
+    searched = sixfold.load(MODEL, "cpu").search(SOURCES[:2], sixfold.SearchOptions(n_best=4))
+    assert answer["alternatives"] == [[each.text for each in found[1:]] for found in searched]
+    assert translate(client, q=SOURCES[0], alternatives=1)["alternatives"] == [searched[0][1].text]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", " — … \n", "!"])
+def test_a_text_without_words_stays_as_it_is(client: httpx.Client, text: str) -> None:
+    assert translate(client, q=text) == {"translatedText": text}
+
+
+def test_addresses_and_placeholders_survive(client: httpx.Client) -> None:
+    found = translate(client, q="See the dog at https://example.org/?a=1, {name}, or write to me@example.org.")
+    for span in ("https://example.org/?a=1", "{name}", "me@example.org"):
+        assert str(found["translatedText"]).count(span) == 1
+
+
+def test_html_keeps_its_tags_and_escapes(client: httpx.Client) -> None:
+    text = (
+        '<h1>The <em>old</em> man</h1>\n<p class="a">The dog sees <a href="x?a&amp;b">a small house</a>. '
+        "Tom &amp; Tim sleep.</p><script>let the = 'dog';</script>"
+    )
+    answer = str(translate(client, q=text, format="html")["translatedText"])
+    tags = re.compile(r"<[^>]*>")
+    assert tags.findall(answer) == tags.findall(text)
+    assert "<script>let the = 'dog';</script>" in answer
+    assert "dog" not in answer.replace("let the = 'dog'", "")
+
+
+def test_text_that_is_escaped_never_becomes_a_tag(client: httpx.Client) -> None:
+    text = html.escape("The <img src=x onerror=alert(1)> dog <script>alert(1)</script>")
+    assert "<" not in str(translate(client, q=text, format="html")["translatedText"])
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=40), format=st.sampled_from(["text", "html"]))
+def test_any_text_is_answered(client: httpx.Client, text: str, format: str) -> None:
+    response = client.post("/translate", json=ENGLISH | {"q": text, "format": format})
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "q: Field required"),
+        ({"q": "a", "target": "fr"}, "served: en to de"),
+        ({"q": "a", "source": "fr"}, "served: en to de"),
+        ({"q": "a", "format": "pdf"}, "format"),
+        ({"q": "a", "beam": 3}, "beam"),
+        ({"q": {"a": 1}}, "q"),
+        ({"q": "\ud800"}, "surrogate"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(client: httpx.Client, fields: dict[str, object], message: str) -> None:
+    import json
+
+    content = json.dumps(ENGLISH | fields)
+    response = client.post("/translate", content=content, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert message in response.json()["error"]
+
+
+def test_the_settings_for_a_page_are_told(client: httpx.Client) -> None:
+    found = client.get("/frontend/settings").json()
+    assert found["charLimit"] == 50_000
+    assert found["language"]["target"] == {"code": "de", "name": "German"}
+    assert client.get("/health").json() == {"status": "ok"}

@@ -1,0 +1,148 @@
+"""The server as a whole: its own interface, several models, its documentation, its numbers and its log."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import sixfold
+
+if TYPE_CHECKING:
+    from tests.conftest import Served
+
+COMPAT = Path(__file__).parents[2] / "compat"
+MODEL = COMPAT / "format-1-phrases"
+SECRET = "Zanzibar giraffe"
+
+
+def test_every_sentence_is_told_with_its_alignment_and_its_alternatives(client: httpx.Client) -> None:
+    text = "The old man sees a dog.  The dog sleeps."
+    answer = client.post("/api/translate", json={"text": text, "target": "de", "alternatives": 2}).json()
+    assert "".join(part["source"] for part in answer["parts"]) == text
+    sentences = [part for part in answer["parts"] if part["translations"]]
+    assert len(sentences) == 2
+    for part in sentences:
+        assert len(part["translations"]) == 3
+        best = part["translations"][0]
+        links = sixfold.load(MODEL, "cpu").align([part["source"]], [best["text"]])[0]
+        assert [(each[0], each[2]) for each in best["links"]] == [
+            (each.source_start, each.target_start) for each in links
+        ]
+        assert 0 < best["probability"] <= 1
+
+
+def test_reasons_to_look_twice_are_told_in_words(client: httpx.Client) -> None:
+    answer = client.post("/api/translate", json={"text": "The dog has 4711 houses.", "target": "de"}).json()
+    assert any("4711" in flag["message"] for flag in answer["parts"][0]["translations"][0]["flags"])
+
+
+def test_the_documentation_needs_nothing_from_elsewhere(client: httpx.Client) -> None:
+    for path in ("/", "/docs", "/page/style.css", "/page/translate.js", "/page/words.js", "/page/docs.js"):
+        response = client.get(path)
+        assert response.status_code == 200
+        assert not re.search(r"(?:src|href|from|url)\W{1,3}(?:https?:)?//", response.text)
+    described = client.get("/openapi.json").json()["paths"]
+    assert {"/translate", "/languages", "/detect", "/v2/translate", "/v2/usage", "/metrics"} <= set(described)
+    fields = described["/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    assert fields["alternatives"]["maximum"] == 8
+
+
+def test_the_numbers_can_be_read_by_prometheus(client: httpx.Client) -> None:
+    client.post("/translate", data={"q": "A dog.", "source": "en", "target": "de"})
+    found = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
+    assert found["sixfold_ready"].samples[0].value == 1
+    assert any(sample.labels.get("route") == "/translate" for sample in found["sixfold_requests"].samples)
+    assert found["sixfold_batch_sentences"].type == "histogram"
+
+
+def test_the_log_is_json_and_has_no_text_of_users(client: httpx.Client, server: Served) -> None:
+    fields = {"q": SECRET, "source": "en", "target": "de"}
+    client.post("/translate", data=fields)
+    client.post(f"/translate?x={SECRET}", json=fields | {"beam": SECRET})
+    client.get(f"/{SECRET}", headers={"x-secret": SECRET, "user-agent": SECRET})
+    client.post("/translate", content=SECRET)
+    text = server.log.read_text()
+    assert "Zanzibar" not in text
+    records = [json.loads(line) for line in text.splitlines()]
+    assert {"serving", "request"} <= {record["event"] for record in records}
+    assert {"request", "method", "route", "status", "seconds", "characters"} <= set(records[-1])
+
+
+def test_several_models_are_served_and_languages_are_told_apart(
+    start_server: Callable[..., Served], tmp_path: Path
+) -> None:
+    shutil.copytree(MODEL, tmp_path / "other")
+    served = start_server(MODEL, f"{tmp_path / 'other'}=de-en")
+    with httpx.Client(base_url=served.address, timeout=30) as client:
+        codes = [(each["code"], each["targets"]) for each in client.get("/languages").json()]
+        assert codes == [("en", ["de"]), ("de", ["en"])]
+        for text, language, target in (
+            ("Das ist ein sehr schöner Tag und ich freue mich darüber.", "de", "en"),
+            ("This is a very beautiful day and I am happy about it.", "en", "de"),
+        ):
+            assert client.post("/detect", data={"q": text}).json()[0]["language"] == language
+            found = client.post("/translate", data={"q": text, "source": "auto", "target": target}).json()
+            assert found["detectedLanguage"]["language"] == language
+        found = client.post("/v2/translate", json={"text": ["This is a day."], "target_lang": "EN-GB"})
+        assert (
+            found.json()["translations"][0]["detected_source_language"] == "DE"
+        )  # all that has a model into English
+
+
+def test_a_web_site_may_ask_only_if_it_is_allowed(start_server: Callable[..., Served]) -> None:
+    served = start_server(origins=["https://good.example"], rate_limit=60)
+    with httpx.Client(base_url=served.address, headers={"origin": "https://good.example"}) as client:
+        assert client.get("/languages").headers["access-control-allow-origin"] == "https://good.example"
+        assert client.options("/translate").status_code == 204
+        assert client.get("/languages", headers={"origin": "https://bad.example"}).status_code == 403
+        statuses = [client.get("/languages") for _ in range(12)]
+        assert statuses[-1].status_code == 429
+        assert int(statuses[-1].headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent"], "absent"),
+        ([MODEL, MODEL], "translate en to de"),
+        ([MODEL, "--host", "0.0.0.0"], "--keys FILE"),
+        ([MODEL, "--keys", "absent"], "absent"),
+        ([f"{MODEL}=english"], "en-de"),
+    ],
+)
+def test_what_cannot_be_served_is_said_at_once_without_a_traceback(arguments: list[object], message: str) -> None:
+    command = [sys.executable, "-m", "sixfold", "serve", *map(str, arguments), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+
+
+def test_the_command_serves_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "sixfold", "serve", str(MODEL), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        found = re.search(r"en → de at (http://127.0.0.1:\d+) ", process.stdout.readline())
+        assert found
+        response = httpx.post(f"{found[1]}/translate", data={"q": "A dog.", "source": "auto", "target": "de"})
+        assert response.json()["translatedText"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_a_port_in_use_is_said(server: Served) -> None:
+    command = [sys.executable, "-m", "sixfold", "serve", str(MODEL), "--port", str(server.port)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "--port" in done.stderr
