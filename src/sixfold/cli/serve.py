@@ -21,7 +21,7 @@ class Precision(StrEnum):
 def serve(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL…", help="Model folders; MODEL=en-de if one does not say its languages."),
+        typer.Argument(metavar="MODEL", help="Model folders; MODEL=en-de if one does not say its languages."),
     ],
     host: Annotated[str, typer.Option(help="The address to serve at; 0.0.0.0 is all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 5000,

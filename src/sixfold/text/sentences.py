@@ -39,8 +39,8 @@ def split_sentences(text: str, language: str) -> list[Segment]:
 def sentences_of_line(line: str, language: str) -> Iterator[str]:
     """Yield the sentences of a line, each with the spacing behind it.
 
-    sentencex sees a window at a time, because some texts take it the square of their length. The last sentence of a
-    window may go on, so the next window begins with it.
+    sentencex sees a window at a time, because some texts take it the square of their length. The last sentence of
+    a window may go on, so the next window begins with it.
     """
     start = 0
     while start < len(line):
