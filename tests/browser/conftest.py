@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 MISSING = "no Chromium is installed (apt-get install chromium)"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: Playwright's event loop would be in the way of other tests' loops
 def browser() -> Iterator[Browser]:
-    """Start Chromium once; without one, tests are skipped, or fail where SIXFOLD_NEEDS_BROWSER=1 promises one."""
+    """Start Chromium; without one, tests are skipped, or fail where SIXFOLD_NEEDS_BROWSER=1 promises one."""
     is_needed = os.environ.get("SIXFOLD_NEEDS_BROWSER") == "1"
     if not is_needed:
         pytest.importorskip("playwright.sync_api")

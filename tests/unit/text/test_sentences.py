@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from sixfold.text.sentences import cut_to_fit, split_sentences
 
-TEXTS = st.text(st.one_of(st.sampled_from(" \n\t.!?,;:\u2028\u3000。Aab“”()1"), st.characters(exclude_categories=["Cs"])), max_size=80)
+TEXTS = st.text(
+    st.one_of(st.sampled_from(" \n\t.!?,;:\u2028\u3000。Aab“”()1"), st.characters(exclude_categories=["Cs"])),
+    max_size=80,
+)
 LANGUAGES = st.sampled_from(["en", "de", "ja", "xx", ""])
 
 
