@@ -41,6 +41,7 @@ from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.ticks import Tick, silent
 
+SMALLEST_SHARE = 16  # texts in a batch, below which workers are not worth their cost
 BATCH_TOKENS = 4096  # source tokens times hypotheses in one batch
 MANY_BATCHES = 8  # from here on other processes are worth their start
 MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
@@ -196,8 +197,10 @@ class Translator:
             yield from self.batches(lengths, beam)
             return
         order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
+        share = -(-len(order) // (MANY_BATCHES * self.num_workers)) if self.num_workers > 1 else len(order)
         while order:
             size = max(1, BATCH_TOKENS // (padded_length(lengths[order[0]] + 1) * beam))
+            size = min(size, max(share, SMALLEST_SHARE))
             yield order[:size]
             order = order[size:]
 
