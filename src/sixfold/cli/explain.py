@@ -33,12 +33,26 @@ def explain(
             "Give either a sentence or --training.",
             f'sixfold explain {model} "A man is sleeping."  or  sixfold explain {model} --training',
         )
+    path = (output or Path("training.html" if training else "explain.html")).resolve()
+    refuse_place(path)
     if text is None:
         refuse_other_options(sample, beam)
-        page, path = training_page(model), output or Path("training.html")
+        page = training_page(model)
     else:
-        page, path = sentence_page(model, text, sample, beam, device), output or Path("explain.html")
-    write_page(path, page)
+        page = sentence_page(model, text, sample, beam, device)
+    write_page(path, page, output or Path(path.name))
+
+
+def refuse_place(path: Path) -> None:
+    """Refuse to write where a page cannot stand, or where it would destroy something else."""
+    from sixfold.errors import RequestError
+
+    if not path.parent.is_dir():
+        raise RequestError(f"There is no folder {path.parent} to write the page into.", "Make it first.")
+    if path.exists() and not path.is_file():
+        raise RequestError(f"{path} is no file that a page could replace.", "Name a file: -o page.html")
+    if (path.parent / "sixfold.json").exists():
+        raise RequestError(f"{path.parent} is a model folder, which holds nothing else.", "Write it beside it.")
 
 
 def refuse_other_options(sample: Path | None, beam: int | None) -> None:
@@ -53,6 +67,8 @@ def refuse_other_than_a_line(text: str) -> None:
     """Refuse what a model cannot read as one sentence."""
     from sixfold.errors import DataError
 
+    if not text.strip():
+        raise DataError("The sentence is empty.", 'For example: sixfold explain model "A man is sleeping."')
     if "\n" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise DataError("The sentence must be one line of text in UTF-8.")
 
@@ -85,9 +101,9 @@ def sentence_page(model: Path, text: str, sample: Path | None, beam: int | None,
     return render(explanation)
 
 
-def write_page(path: Path, page: str) -> None:
-    """Write the page and say where it is."""
+def write_page(path: Path, page: str, shown: Path) -> None:
+    """Write the page and say where it is, in the words of the user."""
     from sixfold.files import write_atomically
 
     write_atomically(path, page.encode())
-    typer.echo(f"{path}: {len(page.encode()) / 1000:,.0f} kB, open it in a browser", err=True)
+    typer.echo(f"{shown}: {len(page.encode()) / 1000:,.0f} kB, open it in a browser", err=True)

@@ -19,7 +19,8 @@ from sixfold.text.words import Span, words
 
 # Every pattern is bounded by a sign it cannot cross or begins where no other match could: time stays linear.
 TAG = r"</?[A-Za-z][^<>]*+>"
-URL = r"(?<![A-Za-z])(?:https?://|ftp://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]}'’”»]"
+URL_PART = r"[^\s<>\"()\[\]{}]|\([^\s<>\"()]*+\)|\[[^\s<>\"\[\]]*+\]|\{[^\s<>\"{}]*+\}"  # closed brackets only
+URL = rf"(?<![A-Za-z])(?:https?://|ftp://|www\.)(?:{URL_PART})+(?<![.,;:!?'’”»])"
 EMAIL = r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
 BRACES = r"\{\{[^{}]*+\}\}|[$%#]?\{[^{}\s]*+\}"  # {{ x }}, {name}, {0}, ${x}, %{x}, #{x}
 PERCENT = r"%%|(?<!\d)%(?:\(\w++\))?(?:\d++\$)?[-+#0]*+\d*+(?:\.\d++)?(?:hh|ll|[hlz])?[sdifuxXeEgGcor@]"

@@ -102,7 +102,10 @@ def read_training(folder: Path) -> Training:
             f"{folder} has no journal of its training (training/log.jsonl).",
             "The folder training/ is there while a model trains, and after it until it is deleted.",
         )
-    return training_of(folder, list(records(path)))
+    journal = list(records(path))
+    if not journal and b"\n" in path.read_bytes()[:10_000]:
+        raise ModelFolderError(f"{path} is damaged: it has lines, but none of them is a step or a validation.")
+    return training_of(folder, journal)
 
 
 def records(path: Path) -> Iterator[Record]:

@@ -39,6 +39,11 @@ PREFLIGHT = [
 CLIENT_LEFT = 499  # what logs write of a client that did not wait
 
 
+def is_free(path: str) -> bool:
+    """Whether a path is not counted against a client's rate: probes, and the files of the web page."""
+    return path in ("/", "/health", "/ready") or path.startswith("/page/")
+
+
 @dataclass
 class Visit:
     """One request on its way: what is logged of it."""
@@ -94,7 +99,7 @@ class Gate:
         if self.keys and not self.keys.accept(key):
             raise Refusal(401, "A valid API key is needed: as api_key, or in the Authorization header.")
         client = key if self.keys else (scope.get("client") or ("unknown",))[0]
-        if seconds := self.rates.seconds_to_wait(client):
+        if not is_free(scope["path"]) and (seconds := self.rates.seconds_to_wait(client)):
             raise Refusal(429, f"At most {settings.rate_limit} requests a minute.", retry_after=seconds)
 
     def is_preflight(self, scope: Scope) -> bool:

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 MOST_CLIENTS = 10_000  # whose rates are remembered; the one that asked longest ago is forgotten first
-BURST_SECONDS = 10.0  # a client may use at once what it may use in this time
 
 
 class Keys:
@@ -52,7 +51,7 @@ class RateLimit:
 
     def __init__(self, per_minute: int) -> None:
         self.per_second = per_minute / 60
-        self.size = max(1.0, self.per_second * BURST_SECONDS)
+        self.size = float(per_minute)
         self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when that was
 
     def seconds_to_wait(self, client: str) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +37,32 @@ def test_a_training_becomes_a_page(command: Command, small_model: object, tmp_pa
     code, _, err = command("explain", folder, "--training", "-o", page)
     assert code == 0, err
     assert '"bleu":' in page.read_text(encoding="utf-8")
+
+
+def test_a_page_replaces_nothing_but_a_file_of_its_own(command: Command, tmp_path: Path) -> None:
+    model, device = tmp_path / "model", tmp_path / "pipe"
+    shutil.copytree(PHRASES, model)
+    os.mkfifo(device)
+    for place in (model / "weights.safetensors", device, tmp_path, tmp_path / "nowhere" / "page.html"):
+        code, out, err = command("explain", model, "The dog is tired.", "-o", place)
+        assert (code, out) == (2, ""), err
+        assert "error: " in err
+    assert (model / "weights.safetensors").read_bytes() == (PHRASES / "weights.safetensors").read_bytes()
+
+
+def test_a_link_is_followed(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "link.html").symlink_to(tmp_path / "page.html")
+    assert command("explain", PHRASES, "The dog is tired.", "-o", tmp_path / "link.html")[0] == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_a_damaged_journal_is_named(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "model" / "training").mkdir(parents=True)
+    (tmp_path / "model" / "training" / "log.jsonl").write_text("{garbage\n")
+    code, _, err = command("explain", tmp_path / "model", "--training", "-o", tmp_path / "page.html")
+    assert code == 2
+    assert "damaged" in err
 
 
 def test_what_makes_no_sense_is_refused(command: Command, tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def protect(texts: Sequence[str], translate: module.Translate, align: module.Ali
             ["https://example.org/a?b=c#d", "www.example.org"],
         ),
         ("(http://example.org/x) “https://a.b/c”", ["http://example.org/x", "https://a.b/c"]),
+        ("Go to https://x.org/a?d={name}.", ["https://x.org/a?d={name}"]),
+        ("(see https://x.org/a_(b)), then", ["https://x.org/a_(b)"]),
         ("Write to jane.doe+x@mail.example.org.", ["jane.doe+x@mail.example.org"]),
         (
             "Hello {name}, {0} {{ user }} ${x} %{y} {n:,.2f}",

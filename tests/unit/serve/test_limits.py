@@ -33,14 +33,14 @@ def test_other_headers_have_no_key(header: str) -> None:
 def test_a_client_has_its_rate_and_others_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(limits.time, "monotonic", lambda: now)
-    rates = RateLimit(per_minute=12)  # two at once, then one every five seconds
-    assert [rates.seconds_to_wait("one") for _ in range(3)] == [0, 0, 5]
+    rates = RateLimit(per_minute=12)  # so many at once, then one every five seconds
+    assert [rates.seconds_to_wait("one") for _ in range(13)] == [0] * 12 + [5]
     assert rates.seconds_to_wait("other") == 0
     now += 5
     assert rates.seconds_to_wait("one") == 0
     assert rates.seconds_to_wait("one") == 5
     now += 1000
-    assert [bool(rates.seconds_to_wait("one")) for _ in range(3)] == [False, False, True]
+    assert [bool(rates.seconds_to_wait("one")) for _ in range(13)] == [False] * 12 + [True]
 
 
 def test_the_memory_for_rates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

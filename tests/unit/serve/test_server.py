@@ -101,7 +101,7 @@ def test_several_models_are_served_and_languages_are_told_apart(
 
 
 def test_a_web_site_may_ask_only_if_it_is_allowed(start_server: Callable[..., Served]) -> None:
-    served = start_server(origins=["https://good.example"], rate_limit=60)
+    served = start_server(origins=["https://good.example"], rate_limit=10)
     with httpx.Client(base_url=served.address, headers={"origin": "https://good.example"}) as client:
         assert client.get("/languages").headers["access-control-allow-origin"] == "https://good.example"
         assert client.options("/translate").status_code == 204
