@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote_plus
 
-from decode_speed import test_text, trained
+from decode_speed import QUICK, test_text, trained
 from report import Record, publish, record, take_turns
 
 ENGINES = {
@@ -245,14 +245,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--overload", type=float, default=20.0, help="seconds")
     parser.add_argument("--requests", type=int, default=10_000, help="between the two looks at the memory")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="a tiny model of phrases, short rounds")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.quick:
         options.clients, options.seconds, options.rounds = [1, 32], 1.0, 1
         options.overload, options.requests = 2.0, 500
     texts, _ = test_text(options)
-    model = options.model or trained("quick" if options.quick else "small")
+    model = options.model or (QUICK if options.quick else trained("small"))
     records = [*throughput(model, texts, options), *endurance(model, texts, options)]
     publish(records, f"serving {model.name}", options.json)
 
