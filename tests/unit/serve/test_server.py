@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,6 +99,16 @@ def test_several_models_are_served_and_languages_are_told_apart(
         assert (
             found.json()["translations"][0]["detected_source_language"] == "DE"
         )  # all that has a model into English
+
+
+def test_small_answers_are_not_held_back(server: Served) -> None:
+    with httpx.Client(base_url=server.address) as client:
+        times = []
+        for _ in range(20):
+            began = time.perf_counter()
+            client.get("/health")
+            times.append(time.perf_counter() - began)
+    assert min(times[1:]) < 0.03  # with Nagle's algorithm every one takes 40 ms or more
 
 
 def test_a_web_site_may_ask_only_if_it_is_allowed(start_server: Callable[..., Served]) -> None:
