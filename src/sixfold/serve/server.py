@@ -106,7 +106,7 @@ async def serve(settings: Settings) -> None:
 def bind(settings: Settings) -> socket.socket:
     """Take the address before anything is loaded, so that a wrong one is said at once; nobody is answered yet."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio switches Nagle's algorithm off only where a socket says that it is TCP; with it an answer takes 40 ms.
+    # asyncio switches Nagle's algorithm off only for sockets that say they are TCP; else an answer takes 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
