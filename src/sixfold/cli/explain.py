@@ -105,5 +105,6 @@ def write_page(path: Path, page: str, shown: Path) -> None:
     """Write the page and say where it is, in the words of the user."""
     from sixfold.files import write_atomically
 
-    write_atomically(path, page.encode())
-    typer.echo(f"{shown}: {len(page.encode()) / 1000:,.0f} kB, open it in a browser", err=True)
+    content = page.encode()
+    write_atomically(path, content)
+    typer.echo(f"{shown}: {len(content) / 1000:,.0f} kB, open it in a browser", err=True)

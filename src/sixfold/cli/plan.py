@@ -45,12 +45,10 @@ def plan(
         f"{found.parameters / 1e6:.1f}M parameters, {steps} at {speed.seconds_a_step:.2f} s "
         f"({speed.tokens_a_second:,.0f} target tokens/s, {speed.padding_share:.1%} padding)"
     )
-    typer.echo(
-        f"{duration(speed.preparation_seconds)} to prepare, {duration(speed.validation_seconds)} for each "
-        f"validation, one every {train.checkpoint_every:,} steps"
-        if not train.minutes
-        else f"{duration(speed.preparation_seconds)} to prepare"
+    each = (
+        f", {duration(speed.validation_seconds)} for each validation, one every {train.checkpoint_every:,} steps"
     )
+    typer.echo(f"{duration(speed.preparation_seconds)} to prepare{'' if train.minutes else each}")
     typer.echo(
         f"at most {duration(found.seconds)}, about {found.memory_bytes / 2**30:.1f} GiB of memory "
         f"and {found.disk_bytes / 2**20:,.0f} MiB of disk on {found.device}"

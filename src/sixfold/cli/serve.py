@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sixfold.cli.translate import Precision
+
 WHO, HOW_MUCH = "Who may ask", "How much at a time"
-
-
-class Precision(StrEnum):
-    """How weights are kept while translating."""
-
-    float32 = "float32"
-    int8 = "int8"
 
 
 def serve(

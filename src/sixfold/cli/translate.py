@@ -257,17 +257,7 @@ def as_evidence(
     """Return which words belong together, and what is suspicious."""
     from dataclasses import asdict
 
-    from sixfold.decode.flags import find_flags
-
-    info = translator.info
-    flags = find_flags(
-        source,
-        translation.text,
-        translation.log_probability / max(1, translation.num_tokens),
-        translation.is_cut,
-        translation.source_is_cut,
-        is_other_language=info is None or not info.source_language or info.source_language != info.target_language,
-    )
+    flags = translator.flags(source, translation)
     return {"alignment": [asdict(link) for link in links], "flags": [asdict(flag) for flag in flags]}
 
 

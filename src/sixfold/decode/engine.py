@@ -20,7 +20,7 @@ for each hypothesis of each step so far; d = d_model, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -287,6 +287,12 @@ def largest_logit(embedding: Tensor, norm: NormWeights) -> float:
     return float((spread + (embedding @ norm.bias).abs()).max())
 
 
+def log_probabilities(pieces: Iterable[tuple[Tensor, Tensor]], vocabulary: int) -> Tensor:
+    """Return log-probabilities (R, V), from pieces of logits (rows, V and a surplus) and the logs of their sums."""
+    found = [logits[:, :vocabulary] - total[:, None] for logits, total in pieces]
+    return found[0] if len(found) == 1 else torch.cat(found)
+
+
 class EngineStepper:
     """The decoding of one batch, as a search sees it."""
 
@@ -308,10 +314,7 @@ class EngineStepper:
 
     def step(self, tokens: Tensor) -> Tensor:
         """Return the log-probabilities (R, V) of the next token."""
-        pieces = [
-            logits[:, : self.engine.vocabulary] - total[:, None] for logits, total in self.step_logits(tokens)
-        ]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return log_probabilities(self.step_logits(tokens), self.engine.vocabulary)
 
     def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""

@@ -20,7 +20,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sixfold.decode.engine import PIECE, UNSEEN, Engine, EngineStepper, lay_out_norm, padded_heads
+from sixfold.decode.engine import (
+    PIECE,
+    UNSEEN,
+    Engine,
+    EngineStepper,
+    lay_out_norm,
+    log_probabilities,
+    padded_heads,
+)
 from sixfold.decode.kernels import (
     AttentionStructure,
     Kernels,
@@ -297,10 +305,7 @@ class KernelStepper:
 
     def step(self, tokens: Tensor) -> Tensor:
         """Return the log-probabilities (R, V) of the next token."""
-        pieces = [
-            logits[:, : self.engine.vocabulary] - total[:, None] for logits, total in self.step_logits(tokens)
-        ]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return log_probabilities(self.step_logits(tokens), self.engine.vocabulary)
 
     def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""

@@ -22,6 +22,7 @@ from sixfold.decode.alignment import Link, align_ids
 from sixfold.decode.assemble import Search
 from sixfold.decode.engine import Engine, padded_length
 from sixfold.decode.ensemble import Ensemble, EnsembleStepper
+from sixfold.decode.flags import Flag, find_flags
 from sixfold.decode.kernel_engine import KernelEngine, open_engine
 from sixfold.decode.matrices import Precision
 from sixfold.decode.memory import in_halves
@@ -325,6 +326,20 @@ class Translator:
                 scores[i] = replace(score, is_cut=source_is_cut[i] or target_is_cut[i])
             tick(done := done + len(batch))
         return scores
+
+    def flags(self, source: str, translation: Translation) -> list[Flag]:
+        """Return what is suspicious about a translation."""
+        info = self.info
+        return find_flags(
+            source,
+            translation.text,
+            translation.log_probability / max(1, translation.num_tokens),
+            translation.is_cut,
+            translation.source_is_cut,
+            is_other_language=info is None
+            or not info.source_language
+            or info.source_language != info.target_language,
+        )
 
     def token_scores(
         self, texts: Sequence[str], found: Sequence[Sequence[Translation]], num_alternatives: int = 0

@@ -8,7 +8,6 @@ import torch
 
 from sixfold.decode.alignment import align_ids
 from sixfold.decode.assemble import Search
-from sixfold.decode.flags import find_flags
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import TokenScore, forced_batch
 from sixfold.decode.search import BeamStep, Hypothesis, beam_search, finished_hypothesis
@@ -176,16 +175,7 @@ def facts(translator: Translator, name: str) -> ModelFacts:
 
 def notes(translator: Translator, text: str, translation: Translation) -> tuple[str, ...]:
     """Return reasons to look twice, in plain words."""
-    info = translator.info
-    flags = find_flags(
-        text,
-        translation.text,
-        translation.log_probability / max(1, translation.num_tokens),
-        translation.is_cut,
-        translation.source_is_cut,
-        is_other_language=info is None or not info.source_language or info.source_language != info.target_language,
-    )
-    return tuple(flag.message for flag in flags)
+    return tuple(flag.message for flag in translator.flags(text, translation))
 
 
 def with_end(translator: Translator, ids: list[int]) -> tuple[Token, ...]:

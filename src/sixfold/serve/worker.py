@@ -99,28 +99,17 @@ class Worker:
         self, texts: Sequence[str], found: Sequence[list[Translation]], rows: Sequence[list[Found]]
     ) -> None:
         """Add to translations which words belong together, and what is suspicious."""
-        from sixfold.decode.flags import find_flags
-
         sources = [text for text, row in zip(texts, rows, strict=True) for _ in row]
         targets = [each for translations in found for each in translations]
         links = self.translator.align(sources, [each.text for each in targets])
         flat = (each for row in rows for each in row)
         for source, target, row, each in zip(sources, targets, links, flat, strict=True):
-            mean = target.log_probability / max(1, target.num_tokens)
-            flags = find_flags(
-                source, target.text, mean, target.is_cut, target.source_is_cut, self.is_other_language
-            )
+            flags = self.translator.flags(source, target)
             each.flags.extend({"fault": flag.fault, "message": flag.message} for flag in flags)
             each.links.extend(
                 (link.source_start, link.source_end, link.target_start, link.target_end, link.weight)
                 for link in row
             )
-
-    @property
-    def is_other_language(self) -> bool:
-        """Whether to copy the source would be wrong."""
-        info = self.translator.info
-        return info is None or not info.source_language or info.source_language != info.target_language
 
     def explain(self, texts: Sequence[str]) -> list[list[Found]]:
         """Return the pages that show what the model did with sentences."""

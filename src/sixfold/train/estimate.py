@@ -107,19 +107,20 @@ def estimate(
 
 def whole_time(recipe: Recipe, speed: Speed) -> float:
     """Return the time of a whole run."""
-    train = recipe.train
-    validations = -(-train.steps // train.checkpoint_every)
-    seconds = (
-        speed.preparation_seconds + train.steps * speed.seconds_a_step + validations * speed.validation_seconds
-    )
-    return min(seconds, train.minutes * 60 or float("inf"))
+    steps = recipe.train.steps * speed.seconds_a_step
+    validations = num_validations(recipe) * speed.validation_seconds
+    return min(speed.preparation_seconds + steps + validations, recipe.train.minutes * 60 or float("inf"))
+
+
+def num_validations(recipe: Recipe) -> int:
+    """Return how many validations, each with its checkpoint, a whole run has."""
+    return -(-recipe.train.steps // recipe.train.checkpoint_every)
 
 
 def disk_bytes(recipe: Recipe, model: Transformer, tokens: int) -> int:
     """Return what the folder will take: the model, checkpoints with two moments each, the tokens of the corpus."""
     weights = 4 * count_parameters(model)
-    validations = -(-recipe.train.steps // recipe.train.checkpoint_every)
-    checkpoints = min(validations, recipe.train.average + 1)  # those that are averaged, and the best
+    checkpoints = min(num_validations(recipe), recipe.train.average + 1)  # those that are averaged, and the best
     return weights + 3 * weights * checkpoints + tokens
 
 

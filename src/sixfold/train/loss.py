@@ -39,8 +39,8 @@ class ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         """Add up the loss and both gradients, some rows at a time."""
-        uniform, all_rows = smoothing / weight.size(0), weight.sum(dim=0)
-        loss = -uniform * (hidden.sum(dim=0) @ all_rows).double()
+        uniform, all_rows, all_hidden = smoothing / weight.size(0), weight.sum(dim=0), hidden.sum(dim=0)
+        loss = -uniform * (all_hidden @ all_rows).double()
         hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
         room = hidden.new_empty(min(ROWS_AT_ONCE, hidden.size(0)), weight.size(0))
         parts = (side.split(ROWS_AT_ONCE) for side in (hidden, hidden_gradient, targets[:, None]))
@@ -54,7 +54,7 @@ class ProjectedLoss(torch.autograd.Function):
             torch.mm(shares, weight, out=rows_gradient)
             weight_gradient.addmm_(shares.t(), rows)
         hidden_gradient.sub_(all_rows, alpha=uniform)
-        weight_gradient.sub_(hidden.sum(dim=0), alpha=uniform)
+        weight_gradient.sub_(all_hidden, alpha=uniform)
         ctx.save_for_backward(hidden_gradient, weight_gradient)
         return loss.to(hidden.dtype)
 

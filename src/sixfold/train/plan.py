@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sixfold.machine import num_cores
 from sixfold.models.folder import Json
@@ -14,6 +15,7 @@ from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge
 CHARACTERS_A_TOKEN = 4.5  # about, for the vocabularies chosen here
 SMALL_TOKENS_A_SECOND = 2000  # about, of the small model on one core; the quick one is twice as fast
 QUICK: dict[str, Json] = {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}
+Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
 FEWEST_EPOCHS = 6  # with less time than this many passes of the small model, a quicker one learns more
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
@@ -73,7 +75,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
 
 def dropout_for(epochs: float) -> float:
     """Return how much to drop: the more often a text is seen, the sooner it is learned by heart."""
-    return next((share for bound, share in ((10, 0.0), (15, 0.1), (50, 0.2)) if epochs < bound), 0.3)
+    return pick(epochs, ((10, 0.0), (15, 0.1), (50, 0.2)), 0.3)
 
 
 def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
@@ -106,7 +108,7 @@ def concerns(pairs: int, parameters: int) -> Iterator[str]:
         yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: it will learn them by heart."
 
 
-def pick(value: float, table: tuple[tuple[float, int], ...], otherwise: int) -> int:
+def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:
     """Return the entry of the first row whose bound is above the value."""
     return next((entry for bound, entry in table if value < bound), otherwise)
 
