@@ -288,7 +288,7 @@ def largest_logit(embedding: Tensor, norm: NormWeights) -> float:
 
 
 def log_probabilities(pieces: Iterable[tuple[Tensor, Tensor]], vocabulary: int) -> Tensor:
-    """Return log-probabilities (R, V), from pieces of logits (rows, V and a surplus) and the logs of their sums."""
+    """Return log-probabilities (R, V), from pieces of logits (rows, V and a surplus) and the logs of their sum."""
     found = [logits[:, :vocabulary] - total[:, None] for logits, total in pieces]
     return found[0] if len(found) == 1 else torch.cat(found)
 
