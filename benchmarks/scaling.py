@@ -42,18 +42,20 @@ def train_steps(length: int, vocabulary: int, batch_tokens: int, steps: int) -> 
     from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
     from sixfold.train.loss import Objective
     from sixfold.train.optimizer import make_adam, set_learning_rate
+    from sixfold.train.shares import Shares, num_shares
 
     raise_malloc_thresholds()
     torch.set_num_threads(num_cores())
     model = Transformer(TransformerConfig(**PRESETS["tiny"].model_dump(), vocabulary=vocabulary)).train()
-    objective, optimizer = Objective(model, 0.1), make_adam(model)
+    shares = Shares(Objective(model, 0.1), num_shares(batch_tokens, torch.device("cpu"), world=1))
+    optimizer = make_adam(model)
     set_learning_rate(optimizer, 1e-4)
     began, sentences = 0.0, max(1, batch_tokens // length)
     for step in range(steps + 2):
         if step == 2:  # the first steps allocate
             began = time.perf_counter()
         tokens = torch.randint(5, vocabulary, (3, sentences, length))
-        (objective(*tokens) / tokens[0].numel()).backward()
+        shares.backward([*tokens], 1 / tokens[0].numel(), (step,))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
     speed = steps * sentences * length / (time.perf_counter() - began)

@@ -28,6 +28,7 @@ from sixfold.nn import SinusoidalPositions, TiedEmbedding
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.train.loss import Objective
 from sixfold.train.optimizer import make_adam, set_learning_rate
+from sixfold.train.shares import Shares, num_shares
 
 CASES = {
     "tiny": {"layers": 4, "d_model": 128, "d_ff": 256, "heads": 4},
@@ -66,8 +67,8 @@ def make_batches() -> tuple[list[Batch], float]:
 def sixfold_step(size: Size) -> Step:
     """Train as `sixfold train` does."""
     model = Transformer(transformer_config(size)).train()
-    objective = Objective(model, SMOOTHING)
-    return step_of(model, lambda batch: objective(*batch))
+    shares = Shares(Objective(model, SMOOTHING), num_shares(BATCH_TOKENS, torch.device("cpu"), world=1))
+    return step_of(model, lambda batch, tokens: shares.backward(batch, 1 / tokens, (1,)) / tokens)
 
 
 def transformer_config(size: Size) -> TransformerConfig:
@@ -105,7 +106,7 @@ class PlainTransformer(nn.Module):
 def torch_step(size: Size) -> Step:
     """Train `torch.nn.Transformer`."""
     model = PlainTransformer(**size).train()
-    return step_of(model, lambda batch: smoothed_loss(model(batch[0], batch[1]), batch[2]))
+    return step_of(model, lambda batch, tokens: plain_backward(model(batch[0], batch[1]), batch, tokens))
 
 
 def huggingface_step(size: Size) -> Step:
@@ -129,33 +130,34 @@ def huggingface_step(size: Size) -> Step:
     )
     model = MarianMTModel(config).train()
 
-    def loss(batch: Batch) -> Tensor:
-        source, target_in, target_out = batch
-        logits = model(source, source != PAD_ID, target_in, use_cache=False).logits
-        return smoothed_loss(logits, target_out)
+    def backward(batch: Batch, tokens: int) -> float:
+        source, target_in, _ = batch
+        return plain_backward(model(source, source != PAD_ID, target_in, use_cache=False).logits, batch, tokens)
 
-    return step_of(model, loss)
+    return step_of(model, backward)
 
 
-def smoothed_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the loss as people write it, summed over the tokens that are not padding."""
-    return F.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=PAD_ID, label_smoothing=SMOOTHING, reduction="sum"
+def plain_backward(logits: Tensor, batch: Batch, tokens: int) -> float:
+    """Compute the loss as people write it and its gradients; return the loss of a token."""
+    loss = F.cross_entropy(
+        logits.flatten(0, 1), batch[2].flatten(), ignore_index=PAD_ID, label_smoothing=SMOOTHING, reduction="sum"
     )
+    loss = loss / tokens
+    loss.backward()
+    return float(loss.detach())
 
 
-def step_of(model: nn.Module, loss: Callable[[Batch], Tensor]) -> Step:
-    """Return a whole step around a loss: backward, clipping and Adam."""
+def step_of(model: nn.Module, backward: Callable[[Batch, int], float]) -> Step:
+    """Return a whole step around forward and backward: with clipping and Adam."""
     optimizer = make_adam(model)
     set_learning_rate(optimizer, LEARNING_RATE)
 
     def step(batch: Batch) -> None:
-        value = loss(batch) / (batch[2] != PAD_ID).sum()
-        value.backward()
+        loss = backward(batch, int((batch[2] != PAD_ID).sum()))
         nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        assert math.isfinite(float(value.detach()))
+        assert math.isfinite(loss)
 
     return step
 

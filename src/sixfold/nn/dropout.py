@@ -6,11 +6,19 @@ enough to drop with probability p within 1/131072, and one draw of the generator
 
 from __future__ import annotations
 
+import threading
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 LEVELS = 1 << 16  # of a random number of sixteen bits
+OF_THREAD = threading.local()  # its generator, if it has one of its own
+
+
+def draw_from(seed: int) -> None:
+    """Let this thread draw its masks on the CPU from a generator of its own, so that others cannot disturb it."""
+    OF_THREAD.generator = torch.Generator().manual_seed(seed)
 
 
 class Dropout(nn.Module):
@@ -45,7 +53,8 @@ class Dropout(nn.Module):
 def keep_mask(like: Tensor, p: float) -> Tensor:
     """Return 0 with probability p and otherwise what keeps the mean at 1, in the shape of `like`."""
     dropped = round(p * LEVELS)
-    draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    generator = getattr(OF_THREAD, "generator", None)
+    draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator)
     bits = draws.view(torch.int16)[: like.numel()].view(like.shape)
     mask = torch.empty_like(like, memory_format=torch.contiguous_format)
     torch.ge(bits, dropped - LEVELS // 2, out=mask)

@@ -26,6 +26,7 @@ from sixfold.train.plan import Plan, choose
 from sixfold.train.prepare import Skipped, encode, learn_tokenizer, survey
 from sixfold.train.recipe import Recipe, merge, parse_settings, read_recipe
 from sixfold.train.run import prepare_machine
+from sixfold.train.shares import Shares, num_shares
 from sixfold.train.start import MOST_PAIRS, start_from_words
 from sixfold.train.validate import EXTRA_TOKENS, Validator
 
@@ -153,9 +154,10 @@ def measure_start(model: Transformer, corpus: Corpus, recipe: Recipe) -> float:
 
 def measure_steps(model: Transformer, corpus: Corpus, recipe: Recipe) -> tuple[float, float]:
     """Return the mean seconds of a real training step, and the target tokens in a second."""
-    objective, optimizer = Objective(model.train(), recipe.train.label_smoothing), make_adam(model)
+    device, optimizer = next(model.parameters()).device, make_adam(model)
+    objective = Objective(model.train(), recipe.train.label_smoothing)
+    shares = Shares(objective, num_shares(recipe.train.batch_tokens, device, world=1))
     batches = Batches(corpus, recipe.train.batch_tokens, seed=1).from_position(Position())
-    device = next(model.parameters()).device
     seconds: list[float] = []
     tokens: list[int] = []
     while len(seconds) < MOST_STEPS and (
@@ -164,12 +166,11 @@ def measure_steps(model: Transformer, corpus: Corpus, recipe: Recipe) -> tuple[f
         began = time.monotonic()
         batch = gather(corpus, next(batches)[0])
         sides = (batch.source, batch.target_in, batch.target_out)
-        loss = objective(*(torch.from_numpy(side).to(device) for side in sides)) / batch.num_target_tokens
-        loss.backward()
+        inputs = [torch.from_numpy(side).to(device) for side in sides]
+        shares.backward(inputs, 1 / batch.num_target_tokens, (1, len(seconds)))
         clip_grad_norm_(model.parameters(), recipe.train.max_grad_norm or float("inf"))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        float(loss.detach())  # wait for the device
         seconds.append(time.monotonic() - began)
         tokens.append(batch.num_target_tokens)
     measured, counted = sum(seconds[WARM_STEPS:]), sum(tokens[WARM_STEPS:])

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
@@ -33,6 +32,7 @@ from sixfold.train.progress import Progress, StepReport, ValidationReport
 from sixfold.train.ranks import Ranks
 from sixfold.train.recipe import Recipe
 from sixfold.train.schedule import inverse_square_root, linear_decay, paper_peak
+from sixfold.train.shares import Shares, mixed_seed, num_shares
 from sixfold.train.signals import Stopped, StopRequest
 from sixfold.train.validate import Validator
 
@@ -54,6 +54,7 @@ class RunState:
     skipped: int = 0  # steps left out because their loss or gradient was not finite
     best: dict[str, float] = field(default_factory=dict)  # step, bleu and loss of the published model
     best_weights: str = ""
+    shares: int = 1  # in which a batch is computed; other sums would be other bits
     finished: str = ""  # why the run ended, once it has
 
 
@@ -87,7 +88,7 @@ class Trainer:
         self.store = CheckpointStore(folder / "checkpoints")
         self.journal = Journal(folder / "log.jsonl")
         self.progress, self.publish = progress, publish
-        self.state = RunState()
+        self.state = RunState(shares=num_shares(self.config.batch_tokens, self.device, ranks.world))
         self.began = began  # on the monotonic clock; moved back by what earlier sittings took
         self.validation_seconds = 0.0  # what the last validation cost
         self.shown_loss = math.nan
@@ -96,6 +97,7 @@ class Trainer:
     def train(self) -> RunState:
         """Train until the steps, the time or the patience run out, or somebody asks to stop."""
         self.model.train()
+        self.shares = Shares(self.objective, self.state.shares)
         with StopRequest() as stop:
             if self.owes_validation():
                 self.validate(stop)
@@ -160,17 +162,16 @@ class Trainer:
     def backward_in(self, parts: int, batch: Batch, step: int) -> float:
         """Add up the gradients of all parts of a batch; return the loss of a target token.
 
-        Dropout is drawn from (seed, step, rank), so a resumed run draws what the unbroken one would have.
+        Dropout is drawn from (seed, step, rank, part), so a resumed run draws what the unbroken one would have.
         """
-        torch.manual_seed(mixed_seed(self.seed, step, self.ranks.rank))
         tokens, total = batch.num_target_tokens, 0.0
         for part in range(parts):
             rows = self.ranks.share(len(batch.pairs), part, parts)
-            with self.synchronised(part == parts - 1), self.mixed_precision():
-                loss = self.objective(*self.tensors(batch, rows or [0]))
-                loss = loss if rows else 0.0 * loss  # a rank without rows must still take part
-            (loss * (self.ranks.world / tokens)).backward()  # the ranks' gradients are averaged, not added
-            total += float(loss.detach())
+            inputs = self.tensors(batch, rows or [0])  # a rank without rows must still take part
+            weight = self.ranks.world / tokens if rows else 0.0  # the ranks' gradients are averaged, not added
+            with self.synchronised(part == parts - 1):
+                loss = self.shares.backward(inputs, weight, (self.seed, step, self.ranks.rank, part))
+            total += loss if rows else 0.0
         return self.ranks.total(total) / tokens
 
     def tensors(self, batch: Batch, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
@@ -186,11 +187,6 @@ class Trainer:
         if isinstance(self.objective, torch.nn.parallel.DistributedDataParallel) and not is_last:
             return self.objective.no_sync()
         return nullcontext()
-
-    def mixed_precision(self) -> AbstractContextManager[object]:
-        """Compute in bfloat16 where the GPU has it; a CPU computes in float32."""
-        is_safe = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        return torch.autocast("cuda", dtype=torch.bfloat16) if is_safe else nullcontext()
 
     def clip(self) -> float:
         """Bound the gradient's norm, if the recipe says so, and return what it was."""
@@ -437,8 +433,3 @@ class Speedometer:
     def steps_a_second(self) -> float:
         """Return the steps done in a second."""
         return self.steps / max(time.monotonic() - self.began, 1e-9)
-
-
-def mixed_seed(*numbers: int) -> int:
-    """Return one well-mixed seed for several numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -7,6 +7,8 @@ Shapes: B pairs, M source positions, T target positions, N target tokens that ar
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -87,12 +89,19 @@ class Objective(nn.Module):
 
     def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
         """Return the loss summed over the target tokens; padding is left out before the projection."""
-        hidden = self.model.hidden(source, target_in).flatten(0, 1)  # (B·T, d_model)
         targets = target_out.flatten()
         real = (targets != PAD_ID).nonzero()[:, 0]
-        return projected_loss(
-            hidden.index_select(0, real),
-            self.model.embedding.weight,
-            targets.index_select(0, real),
-            self.smoothing,
-        )
+        with mixed_precision(source.device):
+            hidden = self.model.hidden(source, target_in).flatten(0, 1)  # (B·T, d_model)
+            return projected_loss(
+                hidden.index_select(0, real),
+                self.model.embedding.weight,
+                targets.index_select(0, real),
+                self.smoothing,
+            )
+
+
+def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Compute in bfloat16 where the GPU has it; a CPU computes in float32."""
+    is_safe = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return torch.autocast("cuda", dtype=torch.bfloat16) if is_safe else nullcontext()

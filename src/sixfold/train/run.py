@@ -22,6 +22,7 @@ from sixfold.files import BLANK, is_sealed, make_folder, seal, sha256, write_ato
 from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds
 from sixfold.models.folder import Json, ModelInfo, load_info, load_tokenizer, load_weights, save_model
 from sixfold.models.transformer import Architecture, Transformer, TransformerConfig, count_parameters
+from sixfold.nn import short_attention
 from sixfold.text import Tokenizer
 from sixfold.train.card import model_card
 from sixfold.train.checkpoint import Tensors, refuse_not_finite
@@ -39,6 +40,7 @@ from sixfold.train.prepare import (
 from sixfold.train.progress import Progress, Silence, duration
 from sixfold.train.ranks import Ranks, joined_ranks
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+from sixfold.train.shares import num_shares
 from sixfold.train.start import start_from_words
 
 LOCK = "lock"  # held while a run goes on
@@ -204,6 +206,17 @@ def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepar
         f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} pairs for {limit} on {device}, "
         f"{len(data.valid()):,} pairs held out"
     )
+    if device == "cpu":
+        shown.say(say_how(recipe))
+
+
+def say_how(recipe: Recipe) -> str:
+    """Return which ways of computing were picked for this CPU."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    shares = num_shares(recipe.train.batch_tokens, torch.device("cpu"), processes)
+    cores = f"{shares} threads with a share of each batch" if shares > 1 else f"{torch.get_num_threads()} threads"
+    attention = "compiled for it" if short_attention.kernels().library is not None else "torch's"
+    return f"picked for this CPU: {cores}, attention {attention}, float32"
 
 
 def meta_model(architecture: Architecture, vocabulary: int) -> Transformer:

@@ -244,4 +244,4 @@ def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     count = 500
     while seconds(count) < 0.004 and count < 100_000:
         count *= 2
-    assert min(seconds(2 * count) / seconds(count) for _ in range(3)) <= 2.5
+    assert min(seconds(8 * count) / seconds(count) for _ in range(3)) < 20  # a square would give 64
