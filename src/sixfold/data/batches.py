@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 BATCHES_A_POOL = 256
 
 IdPairs = list[tuple[list[int], list[int]]]
-Resample = Callable[[IdPairs, int], IdPairs]  # other spellings of the same pairs, decided by the seed
+Vary = Callable[[IdPairs], IdPairs]  # what to train on instead of the pairs as they are
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some pairs as rectangles of token ids, padded at the end."""
+    """Some pairs as rectangles of token ids, padded at the end; a row may hold several of them."""
 
     source: NDArray[np.int64]  # (B, M), each with its end mark
     target_in: NDArray[np.int64]  # (B, T), each behind a begin mark
@@ -117,17 +118,33 @@ class Batches:
         return max(1, round(pool * self.num_pairs / min(self.num_pairs, self.pool_pairs)))
 
 
-def gather(corpus: Corpus, pairs: Ids, resample: Resample | None = None, seed: int = 0) -> Batch:
+def gather(corpus: Corpus, pairs: Ids, vary: Vary | None = None) -> Batch:
     """Read pairs from the corpus and pad them into a batch."""
     ids = [corpus.ids(pair) for pair in pairs.tolist()]
-    if resample is not None:
-        ids = resample(ids, seed)
+    if vary is not None:
+        ids = vary(ids)
     return Batch(
         source=pad([[*source, EOS_ID] for source, _ in ids]),
         target_in=pad([[BOS_ID, *target] for _, target in ids]),
         target_out=pad([[*target, EOS_ID] for _, target in ids]),
         pairs=pairs,
     )
+
+
+def join(ids: IdPairs, count: int, max_tokens: int) -> IdPairs:
+    """Return pairs of `count` pairs each, one behind the other, unless they would be longer than `max_tokens`.
+
+    What stood in one batch has about the same length, so what is made of it has too.
+    """
+    longest = max(len(side) for pair in ids for side in pair)
+    if count * longest > max_tokens:
+        return ids
+    rows = -(-len(ids) // count)
+    groups = [ids[row::rows] for row in range(rows)]
+    return [
+        ([*chain(*(source for source, _ in group))], [*chain(*(target for _, target in group))])
+        for group in groups
+    ]
 
 
 def pad(rows: Sequence[list[int]]) -> NDArray[np.int64]:

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather
+from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather, join
 from sixfold.data.shards import Ids
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
@@ -36,6 +37,7 @@ from sixfold.train.shares import Shares, mixed_seed, num_shares
 from sixfold.train.signals import Stopped, StopRequest
 from sixfold.train.validate import Validator
 
+MOST_JOINED = 3  # pairs in one row
 CHECKPOINTS_A_BUDGET = 10  # with a time budget, this many validations are spread over it
 
 Publish = Callable[["RunState", Tensors], None]  # writes the model folder
@@ -128,14 +130,19 @@ class Trainer:
 
     def read(self, pairs: Ids, step: int) -> Batch:
         """Read the whole batch of a step; every rank reads all of it and trains on its share."""
-        dropout = self.recipe.data.subword_dropout
-        return gather(self.corpus, pairs, self.respell if dropout else None, mixed_seed(self.seed, step))
+        return gather(self.corpus, pairs, lambda ids: self.vary(ids, step))
 
-    def respell(self, ids: IdPairs, seed: int) -> IdPairs:
-        """Return other spellings of the same texts (BPE-dropout)."""
-        texts = [self.tokenizer.decode(side) for pair in ids for side in pair]
-        spelled = self.tokenizer.sample_batch(texts, self.recipe.data.subword_dropout, seed % 2**32)
-        return list(zip(spelled[0::2], spelled[1::2], strict=True))
+    def vary(self, ids: IdPairs, step: int) -> IdPairs:
+        """Return the pairs in other spellings (BPE-dropout) or joined to longer ones, as the recipe says."""
+        data, seed = self.recipe.data, mixed_seed(self.seed, step)
+        if data.subword_dropout:
+            texts = [self.tokenizer.decode(side) for pair in ids for side in pair]
+            spelled = self.tokenizer.sample_batch(texts, data.subword_dropout, seed % 2**32)
+            ids = list(zip(spelled[0::2], spelled[1::2], strict=True))
+        random = np.random.default_rng(seed)
+        if random.random() < data.join:
+            ids = join(ids, int(random.integers(2, MOST_JOINED + 1)), data.max_tokens)
+        return ids
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add up the gradients of a batch, in more parts if the memory runs out; return the loss of a token."""
@@ -153,7 +160,7 @@ class Trainer:
 
     def refuse_unsplittable(self, parts: int, batch: Batch, step: int) -> None:
         """Raise if a step that ran out of memory cannot be computed in more parts."""
-        if parts >= len(batch.pairs) or self.ranks.world > 1:  # the other ranks would wait for this one for ever
+        if parts >= len(batch.source) or self.ranks.world > 1:  # the other ranks would wait for this one for ever
             raise TrainingError(
                 f"The memory ran out at step {step}, computed in {parts} parts.",
                 f"--resume --set train.accumulate={2 * parts}, or train a smaller model.",
@@ -166,7 +173,7 @@ class Trainer:
         """
         tokens, total = batch.num_target_tokens, 0.0
         for part in range(parts):
-            rows = self.ranks.share(len(batch.pairs), part, parts)
+            rows = self.ranks.share(len(batch.source), part, parts)
             inputs = self.tensors(batch, rows or [0])  # a rank without rows must still take part
             weight = self.ranks.world / tokens if rows else 0.0  # the ranks' gradients are averaged, not added
             with self.synchronised(part == parts - 1):

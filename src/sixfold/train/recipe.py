@@ -30,6 +30,7 @@ class DataConfig(BaseModel):
     vocabulary: int = Field(8000, ge=262, le=1_000_000, description="subwords shared by both languages")
     subwords: Subwords = "bpe"
     subword_dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout: other spellings every epoch")
+    join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
 
