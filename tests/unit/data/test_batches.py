@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import batches as module
-from sixfold.data.batches import Batches, IdPairs, Position, gather, pad
+from sixfold.data.batches import Batches, IdPairs, Position, gather, join, pad
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -157,18 +157,42 @@ def test_a_gathered_batch_is_padded_and_marked(tmp_path: Path) -> None:
     assert {side.dtype for side in (batch.source, batch.target_in, batch.target_out)} == {np.dtype(np.int64)}
 
 
-def test_a_batch_can_be_spelled_in_another_way_that_the_seed_decides(tmp_path: Path) -> None:
+def test_something_else_can_be_trained_on_than_the_pairs_as_they_are(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, [(3, 1), (1, 2)])
-    seen: list[tuple[IdPairs, int]] = []
+    seen: list[IdPairs] = []
 
-    def respell(pairs: IdPairs, seed: int) -> IdPairs:
-        seen.append((pairs, seed))
+    def respell(pairs: IdPairs) -> IdPairs:
+        seen.append(pairs)
         return [([7, 7], [8]), ([9], [6, 6, 6])]
 
-    batch = gather(corpus, np.array([1, 0]), respell, seed=42)
-    assert seen == [([corpus.ids(1), corpus.ids(0)], 42)]
+    batch = gather(corpus, np.array([1, 0]), respell)
+    assert seen == [[corpus.ids(1), corpus.ids(0)]]
     assert batch.source.tolist() == [[7, 7, EOS_ID], [9, EOS_ID, PAD_ID]]
     assert batch.target_out.tolist() == [[8, EOS_ID, PAD_ID, PAD_ID], [6, 6, 6, EOS_ID]]
+
+
+def test_pairs_are_joined_one_behind_the_other_on_both_sides() -> None:
+    ids = [([1], [11, 12]), ([2, 3], [13]), ([4], [14]), ([5], [15]), ([6], [])]
+    assert join(ids, 2, 8) == [([1, 5], [11, 12, 15]), ([2, 3, 6], [13]), ([4], [14])]
+    assert join(ids, 5, 10) == [([1, 2, 3, 4, 5, 6], [11, 12, 13, 14, 15])]
+
+
+@given(
+    ids=st.lists(
+        st.tuples(st.lists(st.integers(5, 9), max_size=6), st.lists(st.integers(5, 9), max_size=6)), min_size=1
+    ),
+    count=st.integers(2, 4),
+    limit=st.integers(0, 30),
+)
+def test_joining_loses_nothing_and_makes_nothing_too_long(ids: IdPairs, count: int, limit: int) -> None:
+    joined = join(ids, count, limit)
+    for side in (0, 1):
+        assert sorted(token for pair in joined for token in pair[side]) == sorted(
+            token for pair in ids for token in pair[side]
+        )
+    if joined != ids:
+        assert len(joined) == -(-len(ids) // count)
+        assert max(len(side) for pair in joined for side in pair) <= limit
 
 
 @given(rows=st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=5))

@@ -7,8 +7,18 @@ import torch
 from torch import nn
 
 from sixfold.nn import Dropout
+from sixfold.nn import dropout as module
 
-pytestmark = pytest.mark.usefixtures("seed")
+pytestmark = pytest.mark.usefixtures("seed", "kernels")
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs with the compiled kernel and without."""
+    if request.param == "torch":
+        monkeypatch.setenv("SIXFOLD_KERNELS", "off")
+    elif module.kernels().library is None:
+        pytest.skip(module.kernels().reason)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -27,6 +37,20 @@ def test_no_two_places_are_dropped_together_more_often_than_by_chance() -> None:
     assert together.abs().max() < 6 / 4000**0.5
 
 
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_places_of_one_draw_are_independent_at_any_distance(p: float) -> None:
+    kept = (Dropout(p)(torch.ones(400_000)) > 0).float() - (1 - p)
+    for distance in (*range(1, 20), 32, 64, 100, 128, 256, 512, 1000, 1024, 4096, 65536):
+        products = kept[:-distance] * kept[distance:]
+        assert abs(float(products.mean())) < 5.5 * p * (1 - p) / products.numel() ** 0.5
+
+
+def test_two_draws_are_independent() -> None:
+    dropout, ones = Dropout(0.5), torch.ones(400_000)
+    first, second = ((dropout(ones) > 0).float() - 0.5 for _ in range(2))
+    assert abs(float((first * second).mean())) < 5.5 * 0.25 / 400_000**0.5
+
+
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 3, 5), (7, 1)])
 def test_any_shape_is_possible(shape: tuple[int, ...]) -> None:
     assert Dropout(0.5)(torch.ones(shape)).shape == shape
@@ -41,6 +65,17 @@ def test_the_gradient_passes_where_the_element_did() -> None:
     torch.manual_seed(1)
     Dropout(0.5)(x).sum().backward()
     assert torch.equal(x.grad, mask)
+
+
+def test_a_sum_passes_the_whole_gradient_to_x_and_the_rest_to_y() -> None:
+    dropout, x, y = Dropout(0.4), torch.randn(30, 20, requires_grad=True), torch.randn(20, 30).t().requires_grad_()
+    torch.manual_seed(2)
+    mask = dropout(torch.ones(30, 20))
+    torch.manual_seed(2)
+    weights = torch.randn(30, 20, generator=torch.Generator().manual_seed(3))
+    (dropout.add(x, y) * weights).sum().backward()
+    torch.testing.assert_close(x.grad, weights)
+    torch.testing.assert_close(y.grad, weights * mask)
 
 
 def test_adding_is_adding_what_was_dropped() -> None:
