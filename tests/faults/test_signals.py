@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sixfold
+from sixfold.data.batches import Batch
 from sixfold.train.loop import Trainer
 from sixfold.train.validate import Validator
 
@@ -71,17 +72,17 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_at_most_one_interval(
 
 def test_two_ctrl_c_in_one_step_do_not_wait_for_its_end(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=50)
-    clip = Trainer.clip
+    backward = Trainer.backward
 
-    def press_twice(self: Trainer) -> float:
-        if self.state.step == 54:
+    def press_twice(self: Trainer, batch: Batch, step: int) -> float:
+        if step == 55:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             pytest.fail("the second should have ended it")
-        return clip(self)
+        return backward(self, batch, step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "clip", press_twice)
+        patch.setattr(Trainer, "backward", press_twice)
         with pytest.raises(KeyboardInterrupt):
             run.resume()
     assert run.saved_steps()[-1] == 50

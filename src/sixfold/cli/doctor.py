@@ -36,7 +36,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class CompiledKernels:
-    """Whether translating on the CPU uses kernels compiled for it, and if not, why."""
+    """Whether training and translating on the CPU use kernels compiled for it, and if not, why."""
 
     are_used: bool
     reason: str = ""
@@ -78,8 +78,11 @@ def diagnose() -> Diagnosis:
     from sixfold import __version__
     from sixfold.decode.kernels import find_kernels
     from sixfold.machine import describe
+    from sixfold.nn import dropout, short_attention
 
-    needed, found = requirements("sixfold"), find_kernels()
+    needed = requirements("sixfold")
+    reasons = (find_kernels().reason, short_attention.kernels().reason, dropout.kernels().reason)
+    missing = next(filter(None, reasons), "")
     extras = (
         Extra(name, versions(packages), f"pip install 'sixfold[{name}]'")
         for name, packages in needed.items()
@@ -90,7 +93,7 @@ def diagnose() -> Diagnosis:
         system=platform.platform(),
         packages={"sixfold": __version__, **versions(needed.get("", ()))},
         machine=describe(),
-        kernels=CompiledKernels(found.kernels is not None, found.reason),
+        kernels=CompiledKernels(are_used=not missing, reason=missing),
         extras=tuple(extras),
     )
 
@@ -164,7 +167,7 @@ def machine_rows(found: Diagnosis) -> Iterator[tuple[str, str]]:
     yield "devices", ", ".join(machine.devices)
     yield "bfloat16 on the CPU", in_words(machine.probe.bfloat16)
     yield "int8 on the CPU", in_words(machine.probe.int8)
-    slower = f"not used, so translating on the CPU is slower: {found.kernels.reason}"
+    slower = f"not all used, so the CPU is slower: {found.kernels.reason}"
     yield "compiled kernels", "used" if found.kernels.are_used else slower
     yield "system", found.system
     yield "Python", found.python

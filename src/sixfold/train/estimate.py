@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch.nn.utils import clip_grad_norm_
 
 from sixfold.data.batches import Batches, Position, gather
 from sixfold.data.readers import Pair, open_pairs
@@ -21,7 +20,7 @@ from sixfold.models.transformer import Transformer, TransformerConfig, count_par
 from sixfold.text import Tokenizer
 from sixfold.ticks import Tick
 from sixfold.train.loss import Objective
-from sixfold.train.optimizer import make_adam
+from sixfold.train.optimizer import clip, make_adam
 from sixfold.train.plan import Plan, choose
 from sixfold.train.prepare import Skipped, encode, learn_tokenizer, survey
 from sixfold.train.recipe import Recipe, merge, parse_settings, read_recipe
@@ -168,7 +167,7 @@ def measure_steps(model: Transformer, corpus: Corpus, recipe: Recipe) -> tuple[f
         sides = (batch.source, batch.target_in, batch.target_out)
         inputs = [torch.from_numpy(side).to(device) for side in sides]
         shares.backward(inputs, 1 / batch.num_target_tokens, (1, len(seconds)))
-        clip_grad_norm_(model.parameters(), recipe.train.max_grad_norm or float("inf"))
+        clip(model, recipe.train.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.monotonic() - began)

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
 
 from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather, join
 from sixfold.data.shards import Ids
@@ -27,7 +27,7 @@ from sixfold.text import Tokenizer
 from sixfold.train.checkpoint import Checkpoint, CheckpointStore, Tensors, average
 from sixfold.train.journal import Journal
 from sixfold.train.loss import Objective
-from sixfold.train.optimizer import load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
+from sixfold.train.optimizer import clip, load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
 from sixfold.train.prepare import Prepared
 from sixfold.train.progress import Progress, StepReport, ValidationReport
 from sixfold.train.ranks import Ranks
@@ -99,7 +99,6 @@ class Trainer:
     def train(self) -> RunState:
         """Train until the steps, the time or the patience run out, or somebody asks to stop."""
         self.model.train()
-        self.shares = Shares(self.objective, self.state.shares)
         with StopRequest() as stop:
             if self.owes_validation():
                 self.validate(stop)
@@ -110,7 +109,7 @@ class Trainer:
                 learning_rate = self.learning_rate(step)
                 batch = self.read(pairs, step)
                 loss = self.backward(batch, step)
-                grad_norm = self.clip()
+                grad_norm = clip(self.model, self.config.max_grad_norm)
                 self.state.step, self.state.position = step, position
                 if math.isfinite(loss) and math.isfinite(grad_norm):
                     set_learning_rate(self.optimizer, learning_rate)
@@ -127,6 +126,11 @@ class Trainer:
         return self.state
 
     # One step
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The cores' shares of a batch, as many as the run began with."""
+        return Shares(self.objective, self.state.shares)
 
     def read(self, pairs: Ids, step: int) -> Batch:
         """Read the whole batch of a step; every rank reads all of it and trains on its share."""
@@ -194,10 +198,6 @@ class Trainer:
         if isinstance(self.objective, torch.nn.parallel.DistributedDataParallel) and not is_last:
             return self.objective.no_sync()
         return nullcontext()
-
-    def clip(self) -> float:
-        """Bound the gradient's norm, if the recipe says so, and return what it was."""
-        return float(clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm or math.inf))
 
     def skip_or_stop(self, loss: float, grad_norm: float, batch: Batch) -> None:
         """Keep a non-finite number from the weights: leave the step out if that is allowed, or raise."""

@@ -43,10 +43,10 @@ class ProjectedLoss(torch.autograd.Function):
         """Add up the loss and both gradients, some rows at a time."""
         uniform, all_rows, all_hidden = smoothing / weight.size(0), weight.sum(dim=0), hidden.sum(dim=0)
         loss = -uniform * (all_hidden @ all_rows).double()
-        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
+        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.empty_like(weight)
         room = hidden.new_empty(min(ROWS_AT_ONCE, hidden.size(0)), weight.size(0))
         parts = (side.split(ROWS_AT_ONCE) for side in (hidden, hidden_gradient, targets[:, None]))
-        for rows, rows_gradient, wanted in zip(*parts, strict=True):
+        for number, (rows, rows_gradient, wanted) in enumerate(zip(*parts, strict=True)):
             logits = torch.mm(rows, weight.t(), out=room[: len(rows)])
             of_targets = logits.gather(1, wanted)
             shares = torch.softmax(logits, dim=1, out=logits)
@@ -54,17 +54,17 @@ class ProjectedLoss(torch.autograd.Function):
             loss -= (1 - smoothing) * of_targets.sum()
             shares.scatter_add_(1, wanted, of_targets.new_tensor(smoothing - 1).expand_as(wanted))
             torch.mm(shares, weight, out=rows_gradient)
-            weight_gradient.addmm_(shares.t(), rows)
+            weight_gradient.addmm_(shares.t(), rows, beta=min(number, 1))  # the first is not added to anything
         hidden_gradient.sub_(all_rows, alpha=uniform)
         weight_gradient.sub_(all_hidden, alpha=uniform)
-        ctx.save_for_backward(hidden_gradient, weight_gradient)
+        ctx.gradients = [hidden_gradient, weight_gradient]  # type: ignore[attr-defined]
         return loss.to(hidden.dtype)
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients that `forward` found."""
-        hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
-        return hidden_gradient * gradient, weight_gradient * gradient, None, None
+        """Return the gradients that `forward` found; there is one copy of them, so this can be done once."""
+        weight_gradient, hidden_gradient = (ctx.gradients.pop().mul_(gradient) for _ in range(2))  # type: ignore[attr-defined]
+        return hidden_gradient, weight_gradient, None, None
 
 
 def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:

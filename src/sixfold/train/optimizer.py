@@ -20,6 +20,15 @@ def make_adam(model: nn.Module) -> torch.optim.Adam:
     )
 
 
+def clip(model: nn.Module, max_norm: float) -> float:
+    """Scale the gradients down to a norm, if it is not 0 and they exceed it; return what their norm was."""
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
+    if max_norm and norm > max_norm:
+        torch._foreach_mul_(gradients, max_norm / norm)
+    return norm
+
+
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Use this learning rate from the next step on."""
     for group in optimizer.param_groups:

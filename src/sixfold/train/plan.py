@@ -18,6 +18,8 @@ QUICK: dict[str, Json] = {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}
 Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
 FEWEST_EPOCHS = 6  # with less time than this many passes of the small model, a quicker one learns more
+WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
+JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
 
 
@@ -70,7 +72,8 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
     }
     model: dict[str, Json] = {**size, "dropout": dropout, "norm": "pre"}
     decode: dict[str, Json] = {} if is_large else {"length_penalty": LENGTH_PENALTY}
-    return {"data": {"vocabulary": vocabulary}, "model": model, "train": train, "decode": decode}
+    data: dict[str, Json] = {"vocabulary": vocabulary, "join": JOIN if surveyed.spread > WIDE_SPREAD else 0.0}
+    return {"data": data, "model": model, "train": train, "decode": decode}
 
 
 def dropout_for(epochs: float) -> float:
@@ -87,6 +90,9 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
     )
     why = "" if "data" in wishes else ": fewer for less text or time, to see each often enough"
     yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
+    if recipe.data.join:
+        why = "" if "data" in wishes else ": most texts are short, and most words stand in long ones"
+        yield f"joins pairs to longer ones in {recipe.data.join:.0%} of the steps{why}"
     why = "" if "model" in wishes else ": as large as this much text and time can teach"
     layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
     yield f"{layers}, dropout {model.dropout}{why}"

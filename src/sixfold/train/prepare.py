@@ -40,6 +40,12 @@ class Survey:
         """The mean length of the longer side."""
         return max(self.source_characters, self.target_characters)
 
+    @property
+    def spread(self) -> float:
+        """How much longer the text is that a word stands in, on average, than a text is: 1 if all are as long."""
+        lengths = np.array([len(pair.source) for pair in self.sample], dtype=np.float64)
+        return float((lengths**2).mean() / max(lengths.mean(), 1.0) ** 2)
+
 
 def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
     """Count the pairs and keep a uniform random sample of them."""

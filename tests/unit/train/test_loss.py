@@ -65,6 +65,14 @@ def test_loss_and_gradients_are_those_of_torch_however_many_parts_there_are(
     torch.testing.assert_close(found_gradients, expected_gradients, rtol=1e-9, atol=1e-9)
 
 
+def test_going_back_twice_is_an_error_and_not_a_wrong_gradient() -> None:
+    hidden, weight, targets = leaves(7)
+    loss = projected_loss(hidden, weight, targets, 0.1)
+    loss.backward(retain_graph=True)
+    with pytest.raises(IndexError):
+        loss.backward()
+
+
 def test_a_number_that_is_not_finite_shows_in_the_loss() -> None:
     hidden, weight, targets = leaves(7)
     for number in (float("nan"), float("inf")):

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sixfold.train.optimizer import load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
+from sixfold.train.optimizer import clip, load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -97,3 +97,23 @@ def test_a_state_from_before_the_first_step_can_be_put_back() -> None:
     assert optimizer_tensors(resumed, model) == {}
     load_optimizer_tensors(resumed, model, {})
     steps(model, resumed, torch.randn(1, 4, 3))
+
+
+@pytest.mark.parametrize("max_norm", [0.0, 0.01, 0.5, 1e6])
+def test_clipping_is_torchs_own(max_norm: float) -> None:
+    model, twin = small_model(), small_model()
+    for each in (model, twin):
+        for parameter, gradient in zip(each.parameters(), (torch.ones(2, 3), torch.full((2,), -2.0)), strict=True):
+            parameter.grad = gradient.clone()
+    expected = nn.utils.clip_grad_norm_(twin.parameters(), max_norm or math.inf)
+    assert clip(model, max_norm) == pytest.approx(float(expected))
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=0)
+
+
+def test_a_gradient_that_is_not_finite_shows_in_the_norm() -> None:
+    for number in (math.nan, math.inf):
+        model = small_model()
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, number)
+        assert not math.isfinite(clip(model, 1.0))

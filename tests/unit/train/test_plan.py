@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sixfold.data.readers import Pair
 from sixfold.models.transformer import PRESETS
-from sixfold.train.plan import choose, parameter_count
+from sixfold.train.plan import Plan, choose, parameter_count
 from sixfold.train.prepare import Survey
 from sixfold.train.recipe import Recipe, make_recipe, merge, parse_settings, read_recipe
 
@@ -46,6 +48,19 @@ def test_more_text_never_gives_a_smaller_model_or_vocabulary() -> None:
     parameters = [parameter_count(recipe) for recipe in recipes]
     assert vocabularies == sorted(vocabularies)
     assert parameters == sorted(parameters)
+
+
+def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
+    def plan_for(*lengths: int, **data: float) -> Plan:
+        sample = tuple(Pair("a" * length, "b", line) for line, length in enumerate(lengths))
+        return choose(replace(surveyed(29_000), sample=sample), {"data": dict(data)})
+
+    captions, interface = plan_for(50, 60, 70, 80), plan_for(*9 * [20], 20, 200)
+    assert captions.recipe.data.join == 0
+    assert "join" not in " ".join(captions.reasons)
+    assert interface.recipe.data.join > 0
+    assert "joins pairs" in " ".join(interface.reasons)
+    assert plan_for(*9 * [20], 200, join=0.0).recipe.data.join == 0
 
 
 @every_size
