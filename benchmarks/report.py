@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
+import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -49,6 +52,17 @@ def take_turns(
             for metric, value in measure().items():
                 found[name].setdefault(metric, []).append(value)
     return found
+
+
+def run(command: list[str]) -> tuple[str, float]:
+    """Run a process; return what it printed and its peak memory in megabytes."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"{' '.join(command)} failed")  # it has said why
+        output.seek(0)
+        return output.read(), usage.ru_maxrss / 1024
 
 
 def machine() -> str:

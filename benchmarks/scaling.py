@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from report import Record, publish, record, take_turns
+from report import Record, publish, record, run, take_turns
 from sixfold.data.corpora import fetch
 
 USUAL = {"sentence length": 16, "vocabulary": 8000, "batch tokens": 4096}
@@ -87,17 +85,6 @@ def measure_corpus(source: Path, target: Path, folder: Path) -> dict[str, float]
         "peak_memory": memory,
         "seconds_to_prepare": first["seconds"],
     }
-
-
-def run(command: list[str]) -> tuple[str, float]:
-    """Run a process; return what it printed and its peak memory in megabytes."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output)
-        _, status, usage = os.wait4(process.pid, 0)
-        if status:
-            raise SystemExit(f"{' '.join(command)} failed")  # it has said why
-        output.seek(0)
-        return output.read(), usage.ru_maxrss / 1024
 
 
 def measure(rounds: int, points: dict[str, tuple[int, ...]], repeats: tuple[int, ...]) -> Iterator[Record]:

@@ -102,11 +102,16 @@ def test_a_text_is_translated_alone_as_in_any_batch_and_order(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_random_weights_translate_alone_as_in_a_batch(tokenizer: Tokenizer, variant: str) -> None:
-    translator = Translator(random_model(tokenizer, **VARIANTS[variant]), tokenizer, DecodeConfig(extra_tokens=8))
     ids, options = tokenizer.encode_batch(SENTENCES[:20]), SearchOptions(beam=4, n_best=3)
-    together = hypotheses(translator, ids, options)
+    for _ in range(20):  # some random models say the same to everything
+        model = random_model(tokenizer, **VARIANTS[variant])
+        translator = Translator(model, tokenizer, DecodeConfig(extra_tokens=8))
+        together = hypotheses(translator, ids, options)
+        if len({each.tokens for found in together for each in found}) > 5:
+            break
+    else:
+        pytest.fail("all random models say the same to everything")
     alone = [hypotheses(translator, [row], options)[0] for row in ids]
-    assert len({each.tokens for found in together for each in found}) > 5
     assert [[each.tokens for each in found] for found in alone] == [
         [each.tokens for each in found] for found in together
     ]

@@ -1,0 +1,91 @@
+"""Whether `sixfold plan` is right: what it foretells beside what the training then takes.
+
+    python benchmarks/plan_accuracy.py --json plan_accuracy.json
+
+Each case is planned and then trained to its end, on the phrasebook or on two files of your own. The value is what
+happened divided by what was foretold: 1 is right, and between 0.8 and 1.2 it was foretold within 20%.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from report import Record, publish, record, run
+from sixfold.data.corpora import fetch
+
+PAIRS = 29_000
+CASES = {
+    "quick": ("model.layers=2", "model.d_model=256", "model.d_ff=512", "model.heads=4", "train.batch_tokens=384"),
+    "tiny": ("model.preset=tiny", "train.batch_tokens=4096"),
+    "small": ("model.preset=small", "train.batch_tokens=1024"),
+}
+STEPS = {"quick": 1200, "tiny": 240, "small": 500}
+CHECKPOINTS = 6
+
+
+def compare(case: str, corpus: list[str]) -> dict[str, float]:
+    """Plan a training, do it, and return how much more it took than foretold."""
+    steps = STEPS[case]
+    wanted = (*CASES[case], f"train.steps={steps}", f"train.checkpoint_every={steps // CHECKPOINTS}")
+    settings = [word for setting in (*wanted, "train.patience=0") for word in ("--set", setting)]
+    sixfold = [sys.executable, "-m", "sixfold"]
+    foretold = json.loads(run([*sixfold, "plan", *corpus, *settings, "--json"])[0])
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, began = Path(scratch) / "model", time.monotonic()
+        _, memory = run([*sixfold, "train", *corpus, "-o", str(folder), *settings])
+        seconds = time.monotonic() - began
+        log = [json.loads(line) for line in (folder / "training" / "log.jsonl").read_text().splitlines()]
+        disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return {
+        "seconds": seconds / foretold["seconds"],
+        "seconds a step": seconds_a_step(log) / foretold["speed"]["seconds_a_step"],
+        "memory": memory * 2**20 / foretold["memory_bytes"],
+        "disk": disk / foretold["disk_bytes"],
+    }
+
+
+def seconds_a_step(log: list[dict[str, float]]) -> float:
+    """Return the mean time from one step to the next, without those between which a validation lies."""
+    times = [
+        after["seconds"] - before["seconds"]
+        for before, after in pairwise(log)
+        if before["kind"] == after["kind"] == "step"
+    ]
+    return sum(times) / len(times)
+
+
+def measure(cases: list[str], corpus: list[str], rounds: int) -> Iterator[Record]:
+    """Yield the ratios of all cases."""
+    found = {case: [compare(case, corpus) for _ in range(rounds)] for case in cases}
+    for case, ratios in found.items():
+        for metric in ratios[0]:
+            values = [each[metric] for each in ratios]
+            yield record("plan_accuracy", case, "sixfold", metric, values, "of plan")
+
+
+def main() -> None:
+    """Read the options, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="*", help="source and target text; by default the phrasebook")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus = options.corpus
+        if not corpus:
+            fetch("phrasebook", Path(scratch) / "phrasebook", num_pairs=PAIRS)
+            corpus = [str(Path(scratch) / "phrasebook" / f"train.{side}") for side in ("en", "de")]
+        records = list(measure(options.cases, corpus, options.rounds))
+    publish(records, "Training: what happened, divided by what was foretold", options.json)
+
+
+if __name__ == "__main__":
+    main()
