@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+OF_THREAD = threading.local()  # what it looked up, where it wants to know
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows that were taken from a matrix, as a leaf of the graph."""
+
+    weight: nn.Parameter
+    tokens: Tensor
+    rows: Tensor  # of the weight, one for each token
+
+
+@contextmanager
+def lookups_apart() -> Iterator[list[Lookup]]:
+    """List what this thread looks up meanwhile, each with a gradient of its own instead of one by the matrix.
+
+    By the matrix it would be as large as the matrix, and almost all zero.
+    """
+    OF_THREAD.lookups = []
+    try:
+        yield OF_THREAD.lookups
+    finally:
+        del OF_THREAD.lookups
 
 
 class TiedEmbedding(nn.Module):
@@ -22,7 +50,11 @@ class TiedEmbedding(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the vectors of the tokens, multiplied by √d_model."""
-        return F.embedding(tokens, self.weight) * self.scale
+        rows = F.embedding(tokens, self.weight)
+        if hasattr(OF_THREAD, "lookups"):
+            rows = rows.detach().requires_grad_()
+            OF_THREAD.lookups.append(Lookup(self.weight, tokens, rows))
+        return rows * self.scale
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the unnormalised log-probabilities of every token of the vocabulary."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.nn.dropout import draw_from
+from sixfold.nn.embedding import lookups_apart
 
 FEWEST_TOKENS = 128  # of a share: with fewer, Python takes longer than the products
 MOST_SHARES = 4  # Python serves one share at a time; more cores work inside the shares
@@ -34,6 +35,7 @@ class Shares:
     def __init__(self, objective: nn.Module, count: int) -> None:
         self.objective, self.count = objective, count
         self.parameters = list(objective.parameters())
+        self.places = {parameter: place for place, parameter in enumerate(self.parameters)}
         threads = max(1, torch.get_num_threads() // count)
         self.pool = ThreadPoolExecutor(count, "share", torch.set_num_threads, (threads,)) if count > 1 else None
 
@@ -66,8 +68,15 @@ class Shares:
     def differentiate(self, inputs: Inputs, weight: float, seed: int) -> tuple[float, tuple[Tensor, ...]]:
         """Return a share's loss and the gradients of weight times it, touching nothing that other shares see."""
         draw_from(seed)
-        loss = self.objective(*inputs)
-        return float(loss.detach()), torch.autograd.grad(loss * weight, self.parameters)
+        with lookups_apart() as lookups:
+            loss = self.objective(*inputs)
+        leaves = [*self.parameters, *(lookup.rows for lookup in lookups)]
+        gradients = torch.autograd.grad(loss * weight, leaves)
+        of_parameters, of_lookups = gradients[: len(self.parameters)], gradients[len(self.parameters) :]
+        for lookup, gradient in zip(lookups, of_lookups, strict=True):
+            place = self.places[lookup.weight]
+            of_parameters[place].index_add_(0, lookup.tokens.flatten(), gradient.flatten(0, 1))
+        return float(loss.detach()), of_parameters
 
 
 def mixed_seed(*numbers: int) -> int:
