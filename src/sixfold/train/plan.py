@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,12 +13,13 @@ from sixfold.models.transformer import Transformer, TransformerConfig, count_par
 from sixfold.train.prepare import Survey
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge
 
-CHARACTERS_A_TOKEN = 4.5  # about, for the vocabularies chosen here
-SMALL_TOKENS_A_SECOND = 2000  # about, of the small model on one core; the quick one is twice as fast
+CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
+SMALL_TOKENS_A_SECOND, QUICK_SPEEDUP = 2400, 1.4  # about, on one core
 QUICK: dict[str, Json] = {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}
 Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
-FEWEST_EPOCHS = 6  # with less time than this many passes of the small model, a quicker one learns more
+FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a quicker one learns more
+FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
 WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
 JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
@@ -52,8 +54,8 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
     is_large = pairs >= 1_000_000 and device != "cpu"
     epochs = max(5.0, min(80.0, 30 * (29_000 / pairs) ** 0.5))
     if minutes and device == "cpu":
-        epochs = 2 * affordable if is_quick else affordable
-    vocabulary = 4000 if is_quick else pick(pairs, ((50_000, 4000), (500_000, 8000), (2_000_000, 16_000)), 37_000)
+        epochs = QUICK_SPEEDUP * affordable if is_quick else affordable
+    vocabulary = vocabulary_for(surveyed)
     batch_tokens = 25_000 if is_large else 384 if is_quick else 1024 if pairs < 200_000 else 4096
     dropout = 0.1 if is_large else dropout_for(epochs)
     steps = max(300, round(epochs * epoch_tokens / batch_tokens))
@@ -76,9 +78,25 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
     return {"data": data, "model": model, "train": train, "decode": decode}
 
 
+def vocabulary_for(surveyed: Survey) -> int:
+    """Return how many subwords to learn: as many as there are words that occur a few times.
+
+    Where words are not written apart there are few; then the characters count.
+    """
+    most = pick(surveyed.num_pairs, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
+    text = " ".join(side for pair in surveyed.sample for side in (pair.source, pair.target))
+    words, characters = num_common(text.split()), num_common(text)
+    return max(FEWEST_SUBWORDS, min(most, round(max(words, WORDS_A_CHARACTER * characters), -2)))
+
+
+def num_common(things: Iterable[str]) -> int:
+    """Return how many different things occur a few times."""
+    return sum(times >= A_FEW for times in Counter(things).values())
+
+
 def dropout_for(epochs: float) -> float:
     """Return how much to drop: the more often a text is seen, the sooner it is learned by heart."""
-    return pick(epochs, ((10, 0.0), (15, 0.1), (50, 0.2)), 0.3)
+    return pick(epochs, ((10, 0.0), (15, 0.1), (25, 0.2)), 0.3)
 
 
 def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
@@ -88,7 +106,7 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
         f"{surveyed.num_pairs:,} pairs, {surveyed.source_characters:.0f} and "
         f"{surveyed.target_characters:.0f} characters each"
     )
-    why = "" if "data" in wishes else ": fewer for less text or time, to see each often enough"
+    why = "" if "data" in wishes else ": about as many as words that occur a few times"
     yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
     if recipe.data.join:
         why = "" if "data" in wishes else ": most texts are short, and most words stand in long ones"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -61,6 +62,21 @@ def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
     assert interface.recipe.data.join > 0
     assert "joins pairs" in " ".join(interface.reasons)
     assert plan_for(*9 * [20], 200, join=0.0).recipe.data.join == 0
+
+
+def test_there_are_as_many_subwords_as_words_that_occur_a_few_times() -> None:
+    def vocabulary_for(num_pairs: int, source: Iterable[str], target: str = "x") -> int:
+        sample = tuple(Pair(text, target, line) for line, text in enumerate(source))
+        return choose(replace(surveyed(num_pairs), sample=sample), {}).recipe.data.vocabulary
+
+    words = [f"w{number}" for number in range(5000)]
+    assert vocabulary_for(29_000, 5 * words) == pytest.approx(5000, abs=100)
+    assert vocabulary_for(29_000, 4 * words) == 2000  # none of them often enough
+    many = [f"w{number}" for number in range(50_000)]
+    assert vocabulary_for(29_000, 5 * many) == 8000
+    assert vocabulary_for(1_000_000, 5 * many) == 16_000
+    characters = [chr(0x4E00 + number) for number in range(1500)]  # a script without spaces
+    assert vocabulary_for(29_000, 5 * ["".join(characters)]) == pytest.approx(6000, abs=100)
 
 
 @every_size
