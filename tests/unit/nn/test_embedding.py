@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from sixfold.nn import TiedEmbedding
+from sixfold.nn.embedding import lookups_apart
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -43,3 +45,27 @@ def test_fresh_vectors_and_fresh_logits_have_variance_one() -> None:
     hidden = torch.nn.functional.layer_norm(torch.randn(500, 64), (64,))
     assert embedding(torch.arange(2000)).var().item() == pytest.approx(1, rel=0.05)
     assert embedding.logits(hidden).var().item() == pytest.approx(1, rel=0.05)
+
+
+def test_lookups_apart_have_the_gradient_of_the_matrix_in_their_rows() -> None:
+    embedding, tokens = TiedEmbedding(vocabulary=9, d_model=6), torch.tensor([[3, 8, 3], [0, 3, 1]])
+    weights = torch.randn(2, 3, 6)
+    (embedding(tokens) * weights).sum().backward()
+    with lookups_apart() as lookups:
+        loss = (embedding(tokens) * weights).sum()
+    (lookup,) = lookups
+    (of_rows,) = torch.autograd.grad(loss, [lookup.rows])
+    rebuilt = torch.zeros(9, 6).index_add_(0, lookup.tokens.flatten(), of_rows.flatten(0, 1))
+    assert lookup.weight is embedding.weight
+    torch.testing.assert_close(rebuilt, embedding.weight.grad)
+
+
+def test_lookups_are_apart_only_inside_and_only_in_that_thread() -> None:
+    embedding, tokens = TiedEmbedding(vocabulary=9, d_model=6), torch.tensor([[3]])
+    with ThreadPoolExecutor(1) as other, lookups_apart() as lookups:
+        assert other.submit(embedding, tokens).result().grad_fn.next_functions[0][0].name() == "EmbeddingBackward0"
+        assert not lookups
+    with pytest.raises(ValueError, match="inside"), lookups_apart():
+        raise ValueError("inside")
+    embedding(tokens).sum().backward()
+    assert embedding.weight.grad is not None
