@@ -39,16 +39,16 @@ def demo(
     show_check(train.source, train.target)
     heading(3, f"sixfold train {train.source} {train.target} -o {output / 'model'} --minutes {minutes:g}")
     run_training(files, output / "model", minutes)
-    heading(4, "translations of texts the model has never seen")
+    heading(4, "translations of texts the model has never seen, with --protect: placeholders stay as they are")
     shown = show_translations(output / "model", test.source, test.target, train.source)
-    heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target}")
+    heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target} --protect")
     show_scores(output / "model", test.source, test.target, train.source)
     page, sentence = output / "explained.html", shown[len(shown) // 2]
     heading(6, f'sixfold explain {output / "model"} "{sentence}" -o {page}')
     explain(output / "model", sentence, page)
     heading(7, "what to type next")
     typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {output / "model"}')
-    typer.echo(f"  sixfold translate {output / 'model'} --n-best 4 --json {test.source}")
+    typer.echo(f"  sixfold translate {output / 'model'} --protect {test.source}")
     typer.echo(f"  sixfold serve {output / 'model'}                          # a web page and an HTTP API")
     typer.echo("  sixfold train your.en your.de -o your-model          # two text files are all it takes")
 
@@ -109,9 +109,9 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
     pairs = [pair for pair in open_pairs(source, target) if pair.source not in known]
     by_length = sorted(pairs, key=lambda pair: len(pair.source))
     chosen = by_length[len(by_length) // 4 :: max(1, len(by_length) // (2 * NUM_SHOWN))][:NUM_SHOWN]
-    translations = load(model).translate([pair.source for pair in chosen])
-    for pair, translation in zip(chosen, translations, strict=True):
-        typer.echo(f"    {pair.source}\n  → {translation}\n  = {pair.target}\n")
+    translations = load(model).search_protected([pair.source for pair in chosen])
+    for pair, (best,) in zip(chosen, translations, strict=True):
+        typer.echo(f"    {pair.source}\n  → {best.text}\n  = {pair.target}\n")
     return [pair.source for pair in chosen]
 
 
@@ -125,7 +125,7 @@ def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> 
 
     pairs = list(open_pairs(source, target))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    system = translations_of(model, sources, references, beam=None, device="auto", tick=silent)
+    system = translations_of(model, sources, references, beam=None, device="auto", tick=silent, is_protected=True)
     print_table(evaluate_system(system, references))
     known = set(read_lines(train_source))
     unseen = [i for i, text in enumerate(sources) if text not in known]

@@ -20,6 +20,9 @@ def evaluate(
     reference: Annotated[str | None, typer.Argument(help="Its translations by people.")] = None,
     against: Annotated[Path | None, typer.Option(help="A second model folder or file of translations.")] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")] = None,
+    protect: Annotated[
+        bool, typer.Option("--protect", help="Translate as `translate --protect`: placeholders and tags stay.")
+    ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and TER.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -38,12 +41,12 @@ def evaluate(
     pairs = list(open_pairs(source, reference))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     with progress("translating", len(pairs)) as tick:
-        first = translations_of(model, sources, references, beam, device, tick)
+        first = translations_of(model, sources, references, beam, device, tick, protect)
     evaluation = evaluate_system(first, references, lowercase)
     comparison = None
     if against is not None:
         with progress(f"translating with {against}", len(pairs)) as tick:
-            second = translations_of(against, sources, references, beam, device, tick)
+            second = translations_of(against, sources, references, beam, device, tick, protect)
         with progress("comparing", unit="samples") as tick:
             comparison = compare(
                 second.texts,

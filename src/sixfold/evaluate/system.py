@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sixfold.data.readers import read_lines
+from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import DataError
 from sixfold.evaluate.metrics import Metric, corpus_metrics
@@ -34,7 +35,13 @@ class Evaluation:
 
 
 def translations_of(
-    path: Path, sources: Sequence[str], references: Sequence[str], beam: int | None, device: str, tick: Tick
+    path: Path,
+    sources: Sequence[str],
+    references: Sequence[str],
+    beam: int | None,
+    device: str,
+    tick: Tick,
+    is_protected: bool = False,
 ) -> System:
     """Translate with the model in a folder, or read the translations in a file."""
     if path.is_file():
@@ -43,7 +50,8 @@ def translations_of(
             raise DataError(f"{path} has {len(texts):,} lines, but the test set has {len(sources):,}.")
         return System(str(path), texts)
     translator = load(path, device)
-    texts = [best.text for best, *_ in translator.search(sources, beam=beam, tick=tick)]
+    search = translator.search_protected if is_protected else translator.search
+    texts = [best.text for best, *_ in search(sources, SearchOptions(beam=beam), tick=tick)]
     language = translator.info.target_language if translator.info else ""
     return System(str(path), texts, language, perplexity(translator, sources, references))
 

@@ -60,6 +60,23 @@ def test_a_file_of_translations_is_scored_too(command: Command, small_model: Sma
     assert "perplexity" not in values
 
 
+def test_spans_are_protected_as_translate_protects_them(
+    command: Command, small_model: SmallModel, tmp_path: Path
+) -> None:
+    source = tmp_path / "spans.en"
+    source.write_text("one {first_name} two\nthree https://example.org/a four\n")
+    _, out, _ = command("translate", small_model.folder, "--protect", source)
+    (tmp_path / "spans.de").write_text(out)
+
+    def exact(*options: str) -> float:
+        _, found, _ = command("evaluate", small_model.folder, source, tmp_path / "spans.de", "--json", *options)
+        return next(each["value"] for each in json.loads(found)["metrics"] if each["name"] == "exact match")
+
+    assert "{first_name}" in out
+    assert exact("--protect") == 100
+    assert exact() < 100
+
+
 def test_the_perplexity_is_that_of_score(command: Command, small_model: SmallModel) -> None:
     _, out, _ = command("score", small_model.folder, small_model.source, small_model.target, "--json")
     scores = [json.loads(line) for line in out.splitlines()]
