@@ -14,6 +14,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapp
 WIDE = ("-march=native", "-mprefer-vector-width=512")
 TARGETS = (WIDE, ("-march=native",), ("-march=x86-64-v3",), ())  # tried in this order
 SECONDS = 120.0
+OPENING = threading.Lock()  # threads that need a library at the same time must not all compile it
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def compiled(source: Path, trial: str, flags: tuple[str, ...] = ()) -> Compiled:
     """
     if os.environ.get(VARIABLE, "").lower() in ("off", "0", "no"):
         return Compiled(None, f"{VARIABLE} says so")
-    return opened(source, trial, flags)
+    with OPENING:
+        return opened(source, trial, flags)
 
 
 @cache

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +30,7 @@ from sixfold.decode.translate import Translator
 from sixfold.decode.workers import Child
 from sixfold.machine import cpu_flags
 from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.nn import dropout
 from sixfold.text.tokens import BOS_ID, EOS_ID
 
 COMPILER = next(filter(None, map(shutil.which, compiled.COMPILERS)), None)
@@ -86,6 +88,21 @@ def test_the_first_use_compiles_and_the_next_only_loads(fresh: Path, monkeypatch
     monkeypatch.setenv("PATH", "")  # not even a compiler is needed any more
     assert find_kernels().kernels is not None
     assert [*(fresh / "cache/sixfold").iterdir()] == [made]
+
+
+@needs_compiler
+@pytest.mark.usefixtures("fresh")
+def test_threads_that_need_a_library_at_the_same_time_get_the_same_one() -> None:
+    ready = threading.Barrier(4)
+
+    def first_use() -> object:
+        ready.wait()
+        return dropout.kernels().library
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [each.result() for each in [pool.submit(first_use) for _ in range(4)]]
+    assert found[0] is not None
+    assert all(library is found[0] for library in found)
 
 
 @pytest.mark.usefixtures("fresh")
