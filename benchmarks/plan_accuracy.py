@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from report import Record, publish, record, run
+from report import Record, publish, record, run, take_turns
 from sixfold.data.corpora import fetch
 
 PAIRS = 29_000
@@ -63,10 +64,9 @@ def seconds_a_step(log: list[dict[str, float]]) -> float:
 
 def measure(cases: list[str], corpus: list[str], rounds: int) -> Iterator[Record]:
     """Yield the ratios of all cases."""
-    found = {case: [compare(case, corpus) for _ in range(rounds)] for case in cases}
-    for case, ratios in found.items():
-        for metric in ratios[0]:
-            values = [each[metric] for each in ratios]
+    turns = take_turns({case: partial(compare, case, corpus) for case in cases}, rounds)
+    for case, metrics in turns.items():
+        for metric, values in metrics.items():
             yield record("plan_accuracy", case, "sixfold", metric, values, "of plan")
 
 

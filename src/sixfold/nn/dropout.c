@@ -12,19 +12,17 @@ static inline uint32_t mixed(uint32_t bits, uint32_t factor) {
     return bits ^ (bits >> 15);
 }
 
+static inline int is_dropped(long place, uint64_t key, int32_t dropped) {
+    const uint32_t bits = mixed((uint32_t)place ^ (uint32_t)key, 0x7feb352du) ^ (uint32_t)(key >> 32);
+    return (int32_t)(mixed(bits, 0x846ca68bu) >> 1) < dropped;
+}
+
 /* Write x + y·scale where an element is kept and x where it is not; x is 0 if there is none. `dropped` of 2^31
    elements are dropped. */
 void drop(const float *restrict x, const float *restrict y, float *restrict output, long count, uint64_t key,
           int32_t dropped, float scale) {
-    const uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
     if (x == NULL)
-        for (long i = 0; i < count; i++) {
-            const uint32_t bits = mixed(mixed((uint32_t)i ^ low, 0x7feb352du) ^ high, 0x846ca68bu);
-            output[i] = (int32_t)(bits >> 1) < dropped ? 0.0f : y[i] * scale;
-        }
+        for (long i = 0; i < count; i++) output[i] = is_dropped(i, key, dropped) ? 0.0f : y[i] * scale;
     else
-        for (long i = 0; i < count; i++) {
-            const uint32_t bits = mixed(mixed((uint32_t)i ^ low, 0x7feb352du) ^ high, 0x846ca68bu);
-            output[i] = x[i] + ((int32_t)(bits >> 1) < dropped ? 0.0f : y[i] * scale);
-        }
+        for (long i = 0; i < count; i++) output[i] = x[i] + (is_dropped(i, key, dropped) ? 0.0f : y[i] * scale);
 }

@@ -57,14 +57,14 @@ class ProjectedLoss(torch.autograd.Function):
             weight_gradient.addmm_(shares.t(), rows, beta=min(number, 1))  # the first is not added to anything
         hidden_gradient.sub_(all_rows, alpha=uniform)
         weight_gradient.sub_(all_hidden, alpha=uniform)
-        ctx.gradients = [hidden_gradient, weight_gradient]  # type: ignore[attr-defined]
+        ctx.gradients = [(hidden_gradient, weight_gradient)]  # type: ignore[attr-defined]
         return loss.to(hidden.dtype)
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         """Return the gradients that `forward` found; there is one copy of them, so this can be done once."""
-        weight_gradient, hidden_gradient = (ctx.gradients.pop().mul_(gradient) for _ in range(2))  # type: ignore[attr-defined]
-        return hidden_gradient, weight_gradient, None, None
+        hidden_gradient, weight_gradient = ctx.gradients.pop()  # type: ignore[attr-defined]
+        return hidden_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None
 
 
 def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:

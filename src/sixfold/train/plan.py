@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -84,14 +84,19 @@ def vocabulary_for(surveyed: Survey) -> int:
     Where words are not written apart there are few; then the characters count.
     """
     most = pick(surveyed.num_pairs, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
-    text = " ".join(side for pair in surveyed.sample for side in (pair.source, pair.target))
-    words, characters = num_common(text.split()), num_common(text)
-    return max(FEWEST_SUBWORDS, min(most, round(max(words, WORDS_A_CHARACTER * characters), -2)))
+    words: Counter[str] = Counter()
+    characters: Counter[str] = Counter()
+    for pair in surveyed.sample:
+        for text in (pair.source, pair.target):
+            words.update(text.split())
+            characters.update(text)
+    wanted = max(num_common(words), WORDS_A_CHARACTER * num_common(characters))
+    return max(FEWEST_SUBWORDS, min(most, round(wanted, -2)))
 
 
-def num_common(things: Iterable[str]) -> int:
+def num_common(counted: Counter[str]) -> int:
     """Return how many different things occur a few times."""
-    return sum(times >= A_FEW for times in Counter(things).values())
+    return sum(times >= A_FEW for times in counted.values())
 
 
 def dropout_for(epochs: float) -> float:

@@ -40,7 +40,6 @@ from sixfold.train.prepare import (
 from sixfold.train.progress import Progress, Silence, duration
 from sixfold.train.ranks import Ranks, joined_ranks
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
-from sixfold.train.shares import num_shares
 from sixfold.train.start import start_from_words
 
 LOCK = "lock"  # held while a run goes on
@@ -149,6 +148,8 @@ def run(trainer: Trainer, folder: Path, is_resumed: bool, shown: Progress) -> Ou
             shown.say(f"to train further: sixfold train --resume -o {folder} --set train.steps={2 * steps}")
     else:
         trainer.save()  # from here on, whatever happens, there is something to resume
+        if trainer.device.type == "cpu":
+            shown.say(say_how(trainer.state.shares))
     try:
         state = trainer.train()
     except (RuntimeError, MemoryError) as error:
@@ -162,6 +163,13 @@ def run(trainer: Trainer, folder: Path, is_resumed: bool, shown: Progress) -> Ou
         shown.close()
     best = state.best or {"bleu": float("nan"), "loss": float("nan")}
     return Outcome(folder, state.step, trainer.seconds_here(), state.finished, best["bleu"], best["loss"])
+
+
+def say_how(shares: int) -> str:
+    """Return which ways of computing were picked for this CPU."""
+    cores = f"{shares} threads with a share of each batch" if shares > 1 else f"{torch.get_num_threads()} threads"
+    attention = "compiled for it" if short_attention.kernels().library is not None else "torch's"
+    return f"picked for this CPU: {cores}, attention {attention}, float32"
 
 
 def set_up(
@@ -206,17 +214,6 @@ def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepar
         f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} pairs for {limit} on {device}, "
         f"{len(data.valid()):,} pairs held out"
     )
-    if device == "cpu":
-        shown.say(say_how(recipe))
-
-
-def say_how(recipe: Recipe) -> str:
-    """Return which ways of computing were picked for this CPU."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    shares = num_shares(recipe.train.batch_tokens, torch.device("cpu"), processes)
-    cores = f"{shares} threads with a share of each batch" if shares > 1 else f"{torch.get_num_threads()} threads"
-    attention = "compiled for it" if short_attention.kernels().library is not None else "torch's"
-    return f"picked for this CPU: {cores}, attention {attention}, float32"
 
 
 def meta_model(architecture: Architecture, vocabulary: int) -> Transformer:

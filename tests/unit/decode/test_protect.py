@@ -235,13 +235,13 @@ def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     def seconds(count: int) -> float:
         text, best = unit * count, 9.0
         for _ in range(3):
-            begin = time.process_time()
+            begin = time.thread_time()
             stripped = take_out(text, lambda _: True)
             put_back(stripped, "eins zwei", [])
-            best = min(best, time.process_time() - begin)
+            best = min(best, time.thread_time() - begin)
         return best
 
     count = 500
     while seconds(count) < 0.004 and count < 100_000:
         count *= 2
-    assert min(seconds(8 * count) / seconds(count) for _ in range(3)) < 20  # a square would give 64
+    assert min(seconds(8 * count) / seconds(count) for _ in range(3)) < 16  # a square would give 64
