@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -156,16 +156,28 @@ def check_keys(wishes: Wishes, where: str) -> None:
     for part, keys in wishes.items():
         if part not in PARTS:
             raise ConfigError(f"{where}: there is no part {part!r}.", suggestion(part, PARTS))
-        known = list(PARTS[part].model_fields) + (["preset", "layers"] if part == "model" else [])
         for key in keys:
-            if key not in known:
-                raise ConfigError(f"{where}: there is no key {part}.{key}.", suggestion(key, known))
+            if key not in known_keys(part):
+                elsewhere = [f"{other}.{key}" for other in PARTS if key in known_keys(other)]
+                hint = f"Did you mean {elsewhere[0]}?" if elsewhere else suggestion(key, known_keys(part))
+                raise ConfigError(f"{where}: there is no key {part}.{key}.", hint)
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint with the known word most like this one."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+def known_keys(part: str) -> list[str]:
+    """Return what can be said in a part of a recipe."""
+    return list(PARTS[part].model_fields) + (["preset", "layers"] if part == "model" else [])
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """Return a hint with the known word most like this one, or that it is short for (lr)."""
+    shortened = [each for each in known if word in (initials(each), each[: len(word)])]
+    close = difflib.get_close_matches(word, list(known), n=1) or shortened
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+
+
+def initials(key: str) -> str:
+    """Return the first letters of a key's words: lr for learning_rate."""
+    return "".join(part[0] for part in key.split("_"))
 
 
 def merge(*layers: Wishes) -> Wishes:

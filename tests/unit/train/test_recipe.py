@@ -117,6 +117,8 @@ def test_a_value_that_is_not_yaml_is_refused_with_its_name(value: str) -> None:
         ("model.layer=1", "model.layer", "layers"),
         ("data.vocab=400", "data.vocab", "vocabulary"),
         ("trian.steps=1", "trian", "train"),
+        ("train.lr=1e-3", "train.lr", "learning_rate"),
+        ("train.dropout=0.3", "train.dropout", "model.dropout"),
     ],
 )
 def test_what_is_unknown_is_refused_and_the_nearest_suggested(wishes: str, unknown: str, nearest: str) -> None:
