@@ -68,6 +68,13 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
+def set_dropout(model: nn.Module, p: float) -> None:
+    """Let every dropout of a model have this probability from now on."""
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.p = p
+
+
 def keep_mask(like: Tensor, p: float) -> Tensor:
     """Return 0 with probability p, within 1/131072, and otherwise what keeps the mean at 1, shaped as `like`."""
     num_dropped = round(p * LEVELS)

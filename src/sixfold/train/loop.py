@@ -23,6 +23,7 @@ from sixfold.data.shards import Ids
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
 from sixfold.models.transformer import Transformer
+from sixfold.nn.dropout import set_dropout
 from sixfold.text import Tokenizer
 from sixfold.train.checkpoint import Checkpoint, CheckpointStore, Tensors, average
 from sixfold.train.journal import Journal
@@ -106,7 +107,9 @@ class Trainer:
                 if self.is_over(stop):
                     break
                 step = self.state.step + 1
-                learning_rate = self.learning_rate(step)
+                progress = self.done_share()
+                learning_rate = self.learning_rate(step, progress)
+                self.raise_dropout(progress)
                 batch = self.read(pairs, step)
                 loss = self.backward(batch, step)
                 grad_norm = clip(self.model, self.config.max_grad_norm)
@@ -250,12 +253,17 @@ class Trainer:
         """Return the largest learning rate."""
         return self.config.learning_rate or paper_peak(self.recipe.model.d_model, self.config.warmup_steps)
 
-    def learning_rate(self, step: int) -> float:
+    def learning_rate(self, step: int, progress: float) -> float:
         """Return the learning rate of a step."""
         warmup, d_model = self.config.warmup_steps, self.recipe.model.d_model
         if self.config.schedule == "linear_decay":
-            return linear_decay(step, self.done_share(), self.peak(), warmup)
+            return linear_decay(step, progress, self.peak(), warmup)
         return inverse_square_root(step, d_model, warmup) * self.peak() / paper_peak(d_model, warmup)
+
+    def raise_dropout(self, progress: float) -> None:
+        """Drop little while all text is new and the model's share later, if the recipe says so."""
+        if self.config.dropout_rise:
+            set_dropout(self.model, self.recipe.model.dropout * min(progress / self.config.dropout_rise, 1.0))
 
     def is_over(self, stop: StopRequest) -> bool:
         """Return whether to stop before the next step, and remember why."""

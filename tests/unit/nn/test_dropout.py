@@ -99,3 +99,12 @@ def test_elsewhere_than_on_a_cpu_it_is_torchs_own(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(nn.functional, "dropout", lambda x, p: called.append(p) or x)
     Dropout(0.3).add(x, x)
     assert called == [0.3]
+
+
+def test_the_probability_of_a_whole_model_can_be_set() -> None:
+    model = nn.Sequential(Dropout(0.1), nn.Sequential(nn.Linear(8, 8), Dropout(0.2)))
+    module.set_dropout(model, 0.0)
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(model(x), model[1][0](x))
+    module.set_dropout(model, 0.9)
+    assert (model(x) == 0).any()

@@ -1,0 +1,112 @@
+"""How good the models get: held-out BLEU against the number of pairs, and with one choice changed at a time.
+
+    python benchmarks/quality.py train.en train.de val.en val.de --pairs 3000 10000 29000 --minutes 20
+    python benchmarks/quality.py train.en train.de val.en val.de --pairs 5000 --minutes 5 --changes all --seeds 1 2
+
+Every run is `sixfold train` with the automatic recipe on so many pairs, drawn at random, and with one change. The
+seeds are those of the training; the pairs are the same for all. The value is the median over the seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from report import Record, publish, record, run, take_turns
+
+AUTOMATIC = "automatic recipe"
+CHANGES = {
+    AUTOMATIC: (),
+    "dropout 0.1": ("model.dropout=0.1",),
+    "dropout 0.2": ("model.dropout=0.2",),
+    "dropout 0.4": ("model.dropout=0.4",),
+    "no label smoothing": ("train.label_smoothing=0",),
+    "BPE-dropout 0.1": ("data.subword_dropout=0.1",),
+    "moving average 0.998": ("train.ema=0.998",),
+    "no averaging": ("train.average=1",),
+    "the paper's schedule": ("train.schedule=inverse_square_root", "train.warmup_steps=400"),
+    "post-norm": ("model.norm=post", "train.warmup_steps=400"),
+    "random start": ("train.start=random",),
+    "half the learning rate": ("train.learning_rate=0.001",),
+    "twice the learning rate": ("train.learning_rate=0.004",),
+    "twice the batch": ("train.batch_tokens=2048",),
+    "quick model": ("model.layers=2", "model.d_model=256", "model.d_ff=512", "model.heads=4", "model.dropout=0.3"),
+    "small model": ("model.preset=small", "model.dropout=0.3"),
+}
+Corpus = tuple[Path, Path]
+
+
+def train_and_score(
+    change: str, train: Corpus, valid: Corpus, minutes: float, seeds: Iterator[int]
+) -> dict[str, float]:
+    """Train with the next seed and return the scores on the held-out text."""
+    sixfold = [sys.executable, "-m", "sixfold"]
+    settings = [word for setting in CHANGES[change] for word in ("--set", setting)]
+    with tempfile.TemporaryDirectory() as scratch:
+        model, output = Path(scratch) / "model", Path(scratch) / "translations"
+        options = ["-o", str(model), "--minutes", str(minutes), "--seed", str(next(seeds)), *settings]
+        run([*sixfold, "train", *map(str, train), "--valid", *map(str, valid), *options])
+        output.write_text(run([*sixfold, "translate", str(model), str(valid[0])])[0], encoding="utf-8")
+        evaluate = [*sixfold, "evaluate", str(output), *map(str, valid), "--json"]
+        cased, lowercased = (scores(run([*evaluate, *more])[0]) for more in ([], ["--lowercase"]))
+    return cased | {"BLEU, lowercased": lowercased["BLEU"]}
+
+
+def scores(evaluation: str) -> dict[str, float]:
+    """Return the scores that `sixfold evaluate --json` printed."""
+    return {metric["name"]: metric["value"] for metric in json.loads(evaluation)["metrics"]}
+
+
+def draw(corpus: Corpus, num_pairs: int, folder: Path) -> Corpus:
+    """Write so many pairs of a corpus, drawn at random, into files of their own."""
+    sides = [path.read_text(encoding="utf-8").splitlines(keepends=True) for path in corpus]
+    if len(sides[0]) != len(sides[1]) or len(sides[0]) < num_pairs:
+        raise SystemExit(f"{corpus[0]} and {corpus[1]} do not hold {num_pairs:,} pairs")
+    chosen = random.Random(1).sample(range(len(sides[0])), num_pairs)
+    paths = (folder / f"{num_pairs}.source", folder / f"{num_pairs}.target")
+    for path, lines in zip(paths, sides, strict=True):
+        path.write_text("".join(lines[index] for index in chosen), encoding="utf-8")
+    return paths
+
+
+def measure(corpora: list[Corpus], options: argparse.Namespace) -> Iterator[Record]:
+    """Train on all corpora with all changes, seed by seed, and yield the scores."""
+    valid = (options.valid_source, options.valid_target)
+    for num_pairs, train in zip(options.pairs, corpora, strict=True):
+        measures = {
+            change: partial(train_and_score, change, train, valid, options.minutes, iter(options.seeds))
+            for change in options.changes
+        }
+        for change, metrics in take_turns(measures, len(options.seeds)).items():
+            for metric, values in metrics.items():
+                yield record("quality", f"{num_pairs:,} pairs", change, metric, values, "")
+
+
+def main() -> None:
+    """Read the options, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("train_source", "train_target", "valid_source", "valid_target"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--pairs", type=int, nargs="+", required=True)
+    parser.add_argument("--minutes", type=float, default=10, help="for each training")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--changes", nargs="+", choices=[*CHANGES, "all"], default=[AUTOMATIC])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if "all" in options.changes:
+        options.changes = list(CHANGES)
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = (options.train_source, options.train_target)
+        corpora = [draw(whole, num_pairs, Path(scratch)) for num_pairs in options.pairs]
+        records = list(measure(corpora, options))
+    publish(records, f"Held-out quality after {options.minutes:g} minutes", options.json)
+
+
+if __name__ == "__main__":
+    main()
