@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import numpy as np
 
 from sixfold.machine import num_cores
 from sixfold.models.folder import Json
@@ -13,16 +15,36 @@ from sixfold.models.transformer import Transformer, TransformerConfig, count_par
 from sixfold.train.prepare import Survey
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge
 
-CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
-SMALL_TOKENS_A_SECOND, QUICK_SPEEDUP = 2400, 1.4  # about, on one core
-QUICK: dict[str, Json] = {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}
 Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
+CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
 FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a quicker one learns more
+FEW_PAIRS, FEW_WORDS = 2000, 1700  # what a narrow model has room for
 FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
 WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
 JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
+DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model to choose, and how it is trained."""
+
+    model: dict[str, Json]
+    batch_tokens: int
+    learning_rate: float
+    speed: int  # target tokens a second on one core, about
+    epochs: int = 30  # over 29,000 pairs, where time is no matter
+
+
+TINY = Size({"preset": "tiny"}, batch_tokens=1024, learning_rate=2e-3, speed=5500, epochs=60)
+QUICK = Size(
+    {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}, batch_tokens=384, learning_rate=1e-3, speed=3400
+)
+SMALL = Size({"preset": "small"}, batch_tokens=1024, learning_rate=1e-3, speed=2400)
+SMALL_FOR_MUCH = replace(SMALL, batch_tokens=4096)
+BASE = Size({"preset": "base"}, batch_tokens=25_000, learning_rate=7e-4, speed=300)
 
 
 @dataclass(frozen=True)
@@ -47,35 +69,67 @@ def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu") -> Plan:
 
 def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
     """Return the automatic recipe."""
-    pairs = surveyed.num_pairs
+    pairs, budget = surveyed.num_pairs, minutes if device == "cpu" else 0.0
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
-    affordable = minutes * 60 * num_cores() * SMALL_TOKENS_A_SECOND / epoch_tokens
-    is_quick = device == "cpu" and 0 < affordable < FEWEST_EPOCHS
-    is_large = pairs >= 1_000_000 and device != "cpu"
-    epochs = max(5.0, min(80.0, 30 * (29_000 / pairs) ** 0.5))
-    if minutes and device == "cpu":
-        epochs = QUICK_SPEEDUP * affordable if is_quick else affordable
-    vocabulary = vocabulary_for(surveyed)
-    batch_tokens = 25_000 if is_large else 384 if is_quick else 1024 if pairs < 200_000 else 4096
-    dropout = 0.1 if is_large else dropout_for(epochs)
-    steps = max(300, round(epochs * epoch_tokens / batch_tokens))
-    size: dict[str, Json] = QUICK if is_quick else {"preset": "base" if is_large else "small"}
+    size = size_for(surveyed, affordable(SMALL, budget, epoch_tokens), device)
+    epochs = affordable(size, budget, epoch_tokens) or usual_epochs(size, pairs)
+    steps = max(300, round(epochs * epoch_tokens / size.batch_tokens))
     train: dict[str, Json] = {
         "start": "words",
-        "batch_tokens": batch_tokens,
+        "batch_tokens": size.batch_tokens,
         "schedule": "linear_decay",
-        "learning_rate": 7e-4 if is_large else 1e-3,
-        "warmup_steps": 100 if minutes and not is_large else max(20, min(4000 if is_large else 400, steps // 20)),
+        "learning_rate": size.learning_rate,
+        "warmup_steps": warmup_for(size, steps, minutes),
+        "dropout_rise": 0.0 if size is BASE else DROPOUT_RISE,
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
-        "valid_sentences": 200 if is_quick else 500,
+        "valid_sentences": 200 if size is QUICK else 500,
     }
-    model: dict[str, Json] = {**size, "dropout": dropout, "norm": "pre"}
-    decode: dict[str, Json] = {} if is_large else {"length_penalty": LENGTH_PENALTY}
-    data: dict[str, Json] = {"vocabulary": vocabulary, "join": JOIN if surveyed.spread > WIDE_SPREAD else 0.0}
+    model: dict[str, Json] = {**size.model, "dropout": 0.1 if size is BASE else dropout_for(epochs), "norm": "pre"}
+    decode: dict[str, Json] = {} if size is BASE else {"length_penalty": LENGTH_PENALTY}
+    join = JOIN if surveyed.spread > WIDE_SPREAD else 0.0
+    data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "join": join}
     return {"data": data, "model": model, "train": train, "decode": decode}
+
+
+def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
+    """Return how many passes over the text a model of that size can make on this machine's cores."""
+    return minutes * 60 * num_cores() * size.speed / epoch_tokens
+
+
+def usual_epochs(size: Size, pairs: int) -> float:
+    """Return how many passes to make where time is no matter: the fewer the pairs, the more."""
+    return max(5.0, min(80.0, size.epochs * (29_000 / pairs) ** 0.5))
+
+
+def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
+    """Return what to train, if the small model could pass over the text so many times (0: often enough)."""
+    pairs = surveyed.num_pairs
+    if pairs >= 1_000_000 and device != "cpu":
+        return BASE
+    if pairs < FEW_PAIRS or (pairs < 100_000 and words_in_use(surveyed) < FEW_WORDS):
+        return TINY
+    if 0 < epochs < FEWEST_EPOCHS:
+        return QUICK
+    return SMALL if pairs < 200_000 else SMALL_FOR_MUCH
+
+
+def words_in_use(surveyed: Survey) -> float:
+    """Return among how many words the choice would be as open if all were as frequent: 2 to their entropy."""
+    counts = np.array([*word_counts(surveyed).values()], dtype=np.float64)
+    shares = counts / max(counts.sum(), 1.0)
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def word_counts(surveyed: Survey) -> Counter[str]:
+    """Count the words of both languages in the sample."""
+    words: Counter[str] = Counter()
+    for pair in surveyed.sample:
+        words.update(pair.source.split())
+        words.update(pair.target.split())
+    return words
 
 
 def vocabulary_for(surveyed: Survey) -> int:
@@ -84,13 +138,11 @@ def vocabulary_for(surveyed: Survey) -> int:
     Where words are not written apart there are few; then the characters count.
     """
     most = pick(surveyed.num_pairs, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
-    words: Counter[str] = Counter()
     characters: Counter[str] = Counter()
     for pair in surveyed.sample:
-        for text in (pair.source, pair.target):
-            words.update(text.split())
-            characters.update(text)
-    wanted = max(num_common(words), WORDS_A_CHARACTER * num_common(characters))
+        characters.update(pair.source)
+        characters.update(pair.target)
+    wanted = max(num_common(word_counts(surveyed)), WORDS_A_CHARACTER * num_common(characters))
     return max(FEWEST_SUBWORDS, min(most, round(wanted, -2)))
 
 
@@ -102,6 +154,13 @@ def num_common(counted: Counter[str]) -> int:
 def dropout_for(epochs: float) -> float:
     """Return how much to drop: the more often a text is seen, the sooner it is learned by heart."""
     return pick(epochs, ((10, 0.0), (15, 0.1), (25, 0.2)), 0.3)
+
+
+def warmup_for(size: Size, steps: int, minutes: float) -> int:
+    """Return the steps of warm-up; what a time budget is worth in steps is not known beforehand."""
+    if minutes and size is not BASE:
+        return 100
+    return max(20, min(4000 if size is BASE else 400, steps // 20))
 
 
 def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
@@ -118,7 +177,8 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
         yield f"joins pairs to longer ones in {recipe.data.join:.0%} of the steps{why}"
     why = "" if "model" in wishes else ": as large as this much text and time can teach"
     layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
-    yield f"{layers}, dropout {model.dropout}{why}"
+    rising = "rising to " if train.dropout_rise and model.dropout else ""
+    yield f"{layers}, dropout {rising}{model.dropout}{why}"
     if train.start == "words":
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"

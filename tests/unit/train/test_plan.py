@@ -64,6 +64,28 @@ def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
     assert plan_for(*9 * [20], 200, join=0.0).recipe.data.join == 0
 
 
+def test_text_of_few_words_gets_the_narrow_model_and_other_text_gets_it_if_there_is_little() -> None:
+    def width_for(num_pairs: int, num_words: int, minutes: float = 0.0) -> int:
+        sample = tuple(Pair(f"w{number}", f"v{number}", number) for number in range(num_words // 2))
+        found = replace(surveyed(num_pairs), sample=sample)
+        return choose(found, {"train": {"minutes": minutes}}).recipe.model.d_model
+
+    tiny, small = PRESETS["tiny"].d_model, PRESETS["small"].d_model
+    assert [width_for(29_000, words) for words in (1000, 4000)] == [tiny, small]
+    assert [width_for(1000, words) for words in (1000, 4000)] == [tiny, tiny]
+    assert [width_for(150_000, words) for words in (1000, 4000)] == [small, small]
+    assert [width_for(29_000, words, minutes=10) for words in (1000, 4000)] == [tiny, small]
+
+
+def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
+    sample = tuple(Pair(f"w{number}", f"v{number}", number) for number in range(4000))
+    found = replace(surveyed(29_000), sample=sample)
+    short, long = (choose(found, {"train": {"minutes": minutes}}).recipe for minutes in (6, 600))
+    assert parameter_count(short) < parameter_count(long)
+    assert short.model.dropout < long.model.dropout
+    assert short.train.dropout_rise == long.train.dropout_rise > 0
+
+
 def test_there_are_as_many_subwords_as_words_that_occur_a_few_times() -> None:
     def vocabulary_for(num_pairs: int, source: Iterable[str], target: str = "x") -> int:
         sample = tuple(Pair(text, target, line) for line, text in enumerate(source))
