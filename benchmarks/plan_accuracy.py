@@ -18,7 +18,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from report import Record, publish, record, run, take_turns
+from report import Record, as_options, publish, record, run, take_turns
 from sixfold.data.corpora import fetch
 
 PAIRS = 29_000
@@ -35,7 +35,7 @@ def compare(case: str, corpus: list[str]) -> dict[str, float]:
     """Plan a training, do it, and return how much more it took than foretold."""
     steps = STEPS[case]
     wanted = (*CASES[case], f"train.steps={steps}", f"train.checkpoint_every={steps // CHECKPOINTS}")
-    settings = [word for setting in (*wanted, "train.patience=0") for word in ("--set", setting)]
+    settings = as_options((*wanted, "train.patience=0"))
     sixfold = [sys.executable, "-m", "sixfold"]
     foretold = json.loads(run([*sixfold, "plan", *corpus, *settings, "--json"])[0])
     with tempfile.TemporaryDirectory() as scratch:

@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from report import Record, publish, record, run, take_turns
+from report import Record, as_options, publish, record, run, take_turns
+from sixfold.data.readers import open_pairs
 
 AUTOMATIC = "automatic recipe"
+OWN_MODEL = ("model.norm=pre", "model.dropout=0.3")  # what a model of one's own does not take from the plan
 CHANGES = {
     AUTOMATIC: (),
     "dropout 0.1": ("model.dropout=0.1",),
@@ -33,11 +35,11 @@ CHANGES = {
     "the paper's schedule": ("train.schedule=inverse_square_root", "train.warmup_steps=400"),
     "post-norm": ("model.norm=post", "train.warmup_steps=400"),
     "random start": ("train.start=random",),
-    "half the learning rate": ("train.learning_rate=0.001",),
-    "twice the learning rate": ("train.learning_rate=0.004",),
-    "twice the batch": ("train.batch_tokens=2048",),
-    "quick model": ("model.layers=2", "model.d_model=256", "model.d_ff=512", "model.heads=4", "model.dropout=0.3"),
-    "small model": ("model.preset=small", "model.dropout=0.3"),
+    "learning rate 0.001": ("train.learning_rate=0.001",),
+    "learning rate 0.004": ("train.learning_rate=0.004",),
+    "2,048 tokens a step": ("train.batch_tokens=2048",),
+    "quick model": (*OWN_MODEL, "model.layers=2", "model.d_model=256", "model.d_ff=512", "model.heads=4"),
+    "small model": (*OWN_MODEL, "model.preset=small"),
 }
 Corpus = tuple[Path, Path]
 
@@ -47,11 +49,20 @@ def train_and_score(
 ) -> dict[str, float]:
     """Train with the next seed and return the scores on the held-out text."""
     sixfold = [sys.executable, "-m", "sixfold"]
-    settings = [word for setting in CHANGES[change] for word in ("--set", setting)]
     with tempfile.TemporaryDirectory() as scratch:
         model, output = Path(scratch) / "model", Path(scratch) / "translations"
-        options = ["-o", str(model), "--minutes", str(minutes), "--seed", str(next(seeds)), *settings]
-        run([*sixfold, "train", *map(str, train), "--valid", *map(str, valid), *options])
+        options = ["-o", str(model), "--minutes", str(minutes), "--seed", str(next(seeds))]
+        run(
+            [
+                *sixfold,
+                "train",
+                *map(str, train),
+                "--valid",
+                *map(str, valid),
+                *options,
+                *as_options(CHANGES[change]),
+            ]
+        )
         output.write_text(run([*sixfold, "translate", str(model), str(valid[0])])[0], encoding="utf-8")
         evaluate = [*sixfold, "evaluate", str(output), *map(str, valid), "--json"]
         cased, lowercased = (scores(run([*evaluate, *more])[0]) for more in ([], ["--lowercase"]))
@@ -65,14 +76,14 @@ def scores(evaluation: str) -> dict[str, float]:
 
 def draw(corpus: Corpus, num_pairs: int, folder: Path) -> Corpus:
     """Write so many pairs of a corpus, drawn at random, into files of their own."""
-    sides = [path.read_text(encoding="utf-8").splitlines(keepends=True) for path in corpus]
-    if len(sides[0]) != len(sides[1]) or len(sides[0]) < num_pairs:
-        raise SystemExit(f"{corpus[0]} and {corpus[1]} do not hold {num_pairs:,} pairs")
-    chosen = random.Random(1).sample(range(len(sides[0])), num_pairs)
-    paths = (folder / f"{num_pairs}.source", folder / f"{num_pairs}.target")
-    for path, lines in zip(paths, sides, strict=True):
-        path.write_text("".join(lines[index] for index in chosen), encoding="utf-8")
-    return paths
+    pairs = list(open_pairs(*corpus))
+    if len(pairs) < num_pairs:
+        raise SystemExit(f"{corpus[0]} and {corpus[1]} hold {len(pairs):,} pairs, not {num_pairs:,}")
+    chosen = random.Random(1).sample(pairs, num_pairs)
+    source, target = folder / f"{num_pairs}.source", folder / f"{num_pairs}.target"
+    source.write_text("".join(f"{pair.source}\n" for pair in chosen), encoding="utf-8")
+    target.write_text("".join(f"{pair.target}\n" for pair in chosen), encoding="utf-8")
+    return source, target
 
 
 def measure(corpora: list[Corpus], options: argparse.Namespace) -> Iterator[Record]:

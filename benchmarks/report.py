@@ -8,7 +8,7 @@ import platform
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -52,6 +52,11 @@ def take_turns(
             for metric, value in measure().items():
                 found[name].setdefault(metric, []).append(value)
     return found
+
+
+def as_options(settings: Iterable[str]) -> list[str]:
+    """Return the options of `sixfold train` that say these settings."""
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def run(command: list[str]) -> tuple[str, float]:

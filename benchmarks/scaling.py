@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from report import Record, publish, record, run, take_turns
+from report import Record, as_options, publish, record, run, take_turns
 from sixfold.data.corpora import fetch
 
 USUAL = {"sentence length": 16, "vocabulary": 8000, "batch tokens": 4096}
@@ -74,9 +74,8 @@ def measure_corpus(source: Path, target: Path, folder: Path) -> dict[str, float]
         *("model.preset=tiny", "data.vocabulary=4000", "train.batch_tokens=4096"),
         *("train.steps=30", "train.checkpoint_every=30", "train.valid_sentences=20"),
     )
-    settings = [word for setting in wanted for word in ("--set", setting)]
     command = [sys.executable, "-m", "sixfold", "train", str(source), str(target), "-o", str(folder)]
-    _, memory = run([*command, *settings])
+    _, memory = run([*command, *as_options(wanted)])
     log = map(json.loads, (folder / "training" / "log.jsonl").read_text().splitlines())
     first, *others = [line for line in log if line["kind"] == "step"]
     seconds = others[-1]["seconds"] - first["seconds"]

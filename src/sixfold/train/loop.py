@@ -104,10 +104,10 @@ class Trainer:
             if self.owes_validation():
                 self.validate(stop)
             for pairs, position in self.batches.from_position(self.state.position):
-                if self.is_over(stop):
+                progress = self.done_share()
+                if self.is_over(progress, stop):
                     break
                 step = self.state.step + 1
-                progress = self.done_share()
                 learning_rate = self.learning_rate(step, progress)
                 self.raise_dropout(progress)
                 batch = self.read(pairs, step)
@@ -265,11 +265,11 @@ class Trainer:
         if self.config.dropout_rise:
             set_dropout(self.model, self.recipe.model.dropout * min(progress / self.config.dropout_rise, 1.0))
 
-    def is_over(self, stop: StopRequest) -> bool:
+    def is_over(self, progress: float, stop: StopRequest) -> bool:
         """Return whether to stop before the next step, and remember why."""
         if self.state.step >= self.config.steps:
             self.state.finished = "all steps are done"
-        elif self.seconds() >= self.budget():
+        elif progress >= 1:
             self.state.finished = "the time is up"
         elif self.config.patience and self.state.stale >= self.config.patience:
             self.state.finished = f"the last {self.state.stale} validations were no better"

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import numpy as np
-
 from sixfold.machine import num_cores
 from sixfold.models.folder import Json
 from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
@@ -109,27 +107,11 @@ def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
     pairs = surveyed.num_pairs
     if pairs >= 1_000_000 and device != "cpu":
         return BASE
-    if pairs < FEW_PAIRS or (pairs < 100_000 and words_in_use(surveyed) < FEW_WORDS):
+    if pairs < FEW_PAIRS or (pairs < 100_000 and surveyed.words_in_use < FEW_WORDS):
         return TINY
     if 0 < epochs < FEWEST_EPOCHS:
         return QUICK
     return SMALL if pairs < 200_000 else SMALL_FOR_MUCH
-
-
-def words_in_use(surveyed: Survey) -> float:
-    """Return among how many words the choice would be as open if all were as frequent: 2 to their entropy."""
-    counts = np.array([*word_counts(surveyed).values()], dtype=np.float64)
-    shares = counts / max(counts.sum(), 1.0)
-    return float(np.exp(-(shares * np.log(shares)).sum()))
-
-
-def word_counts(surveyed: Survey) -> Counter[str]:
-    """Count the words of both languages in the sample."""
-    words: Counter[str] = Counter()
-    for pair in surveyed.sample:
-        words.update(pair.source.split())
-        words.update(pair.target.split())
-    return words
 
 
 def vocabulary_for(surveyed: Survey) -> int:
@@ -142,7 +124,7 @@ def vocabulary_for(surveyed: Survey) -> int:
     for pair in surveyed.sample:
         characters.update(pair.source)
         characters.update(pair.target)
-    wanted = max(num_common(word_counts(surveyed)), WORDS_A_CHARACTER * num_common(characters))
+    wanted = max(num_common(surveyed.words), WORDS_A_CHARACTER * num_common(characters))
     return max(FEWEST_SUBWORDS, min(most, round(wanted, -2)))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -45,6 +47,22 @@ class Survey:
         """How much longer the text is that a word stands in, on average, than a text is: 1 if all are as long."""
         lengths = np.array([len(pair.source) for pair in self.sample], dtype=np.float64)
         return float((lengths**2).mean() / max(lengths.mean(), 1.0) ** 2)
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """How often each word of both languages stands in the sample."""
+        counted: Counter[str] = Counter()
+        for pair in self.sample:
+            counted.update(pair.source.split())
+            counted.update(pair.target.split())
+        return counted
+
+    @property
+    def words_in_use(self) -> float:
+        """Among how many words the choice would be as open if all were as frequent: e to their entropy."""
+        counts = np.array([*self.words.values()], dtype=np.float64)
+        shares = counts / max(counts.sum(), 1.0)
+        return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:

@@ -171,7 +171,7 @@ def known_keys(part: str) -> list[str]:
 
 def suggestion(word: str, known: Collection[str]) -> str:
     """Return a hint with the known word most like this one, or that it is short for (lr)."""
-    shortened = [each for each in known if word in (initials(each), each[: len(word)])]
+    shortened = [each for each in known if each.startswith(word) or initials(each) == word]
     close = difflib.get_close_matches(word, list(known), n=1) or shortened
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
 
