@@ -131,6 +131,14 @@ def gather(corpus: Corpus, pairs: Ids, vary: Vary | None = None) -> Batch:
     )
 
 
+def turn_half(ids: IdPairs, random: np.random.Generator) -> IdPairs:
+    """Return the pairs, each with an even chance turned: its target is then the source."""
+    return [
+        (target, source) if is_turned else (source, target)
+        for (source, target), is_turned in zip(ids, random.random(len(ids)) < 0.5, strict=True)
+    ]
+
+
 def join(ids: IdPairs, count: int, max_tokens: int) -> IdPairs:
     """Return pairs of `count` pairs each, one behind the other, unless they would be longer than `max_tokens`.
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather, join
+from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather, join, turn_half
 from sixfold.data.shards import Ids
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
@@ -110,7 +110,7 @@ class Trainer:
                 step = self.state.step + 1
                 learning_rate = self.learning_rate(step, progress)
                 self.raise_dropout(progress)
-                batch = self.read(pairs, step)
+                batch = self.read(pairs, step, progress)
                 loss = self.backward(batch, step)
                 grad_norm = clip(self.model, self.config.max_grad_norm)
                 self.state.step, self.state.position = step, position
@@ -135,18 +135,20 @@ class Trainer:
         """The cores' shares of a batch, as many as the run began with."""
         return Shares(self.objective, self.state.shares)
 
-    def read(self, pairs: Ids, step: int) -> Batch:
+    def read(self, pairs: Ids, step: int, progress: float) -> Batch:
         """Read the whole batch of a step; every rank reads all of it and trains on its share."""
-        return gather(self.corpus, pairs, lambda ids: self.vary(ids, step))
+        return gather(self.corpus, pairs, lambda ids: self.vary(ids, step, progress))
 
-    def vary(self, ids: IdPairs, step: int) -> IdPairs:
-        """Return the pairs in other spellings (BPE-dropout) or joined to longer ones, as the recipe says."""
+    def vary(self, ids: IdPairs, step: int, progress: float) -> IdPairs:
+        """Return the pairs in other spellings (BPE-dropout), turned round or joined, as the recipe says."""
         data, seed = self.recipe.data, mixed_seed(self.seed, step)
         if data.subword_dropout:
             texts = [self.tokenizer.decode(side) for pair in ids for side in pair]
             spelled = self.tokenizer.sample_batch(texts, data.subword_dropout, seed % 2**32)
             ids = list(zip(spelled[0::2], spelled[1::2], strict=True))
         random = np.random.default_rng(seed)
+        if progress < self.config.both_ways:
+            ids = turn_half(ids, random)
         if random.random() < data.join:
             ids = join(ids, int(random.integers(2, MOST_JOINED + 1)), data.max_tokens)
         return ids

@@ -17,11 +17,14 @@ Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
 CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
 FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a quicker one learns more
-FEW_PAIRS, FEW_WORDS = 2000, 1700  # what a narrow model has room for
+FEW_PAIRS, FEW_WORDS = 2000, 3300  # what a narrow model has room for
+MANY_PAIRS, MANY_EPOCHS = 100_000, 20  # with both, a wider one learns more of them
 FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
 WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
 JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
+BOTH_WAYS = 0.4  # of the run, where it is long: each text is read and written, and learned by heart later
+LONG = 25  # epochs
 DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -79,6 +82,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
         "learning_rate": size.learning_rate,
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_rise": 0.0 if size is BASE else DROPOUT_RISE,
+        "both_ways": BOTH_WAYS if epochs >= LONG and size is not BASE else 0.0,
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
@@ -107,7 +111,8 @@ def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
     pairs = surveyed.num_pairs
     if pairs >= 1_000_000 and device != "cpu":
         return BASE
-    if pairs < FEW_PAIRS or (pairs < 100_000 and surveyed.words_in_use < FEW_WORDS):
+    is_soon_learned = pairs < MANY_PAIRS or 0 < epochs < MANY_EPOCHS
+    if pairs < FEW_PAIRS or (is_soon_learned and surveyed.words_in_use < FEW_WORDS):
         return TINY
     if 0 < epochs < FEWEST_EPOCHS:
         return QUICK
@@ -135,7 +140,7 @@ def num_common(counted: Counter[str]) -> int:
 
 def dropout_for(epochs: float) -> float:
     """Return how much to drop: the more often a text is seen, the sooner it is learned by heart."""
-    return pick(epochs, ((10, 0.0), (15, 0.1), (25, 0.2)), 0.3)
+    return pick(epochs, ((10, 0.0), (15, 0.1), (LONG, 0.2)), 0.3)
 
 
 def warmup_for(size: Size, steps: int, minutes: float) -> int:
@@ -163,6 +168,9 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
     yield f"{layers}, dropout {rising}{model.dropout}{why}"
     if train.start == "words":
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
+    if train.both_ways:
+        why = "" if "both_ways" in wishes.get("train", {}) else ": a text that is also written is learned better"
+        yield f"turns half the pairs round in the first {train.both_ways:.0%} of the run{why}"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"

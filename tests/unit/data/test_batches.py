@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import batches as module
-from sixfold.data.batches import Batches, IdPairs, Position, gather, join, pad
+from sixfold.data.batches import Batches, IdPairs, Position, gather, join, pad, turn_half
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -169,6 +169,14 @@ def test_something_else_can_be_trained_on_than_the_pairs_as_they_are(tmp_path: P
     assert seen == [[corpus.ids(1), corpus.ids(0)]]
     assert batch.source.tolist() == [[7, 7, EOS_ID], [9, EOS_ID, PAD_ID]]
     assert batch.target_out.tolist() == [[8, EOS_ID, PAD_ID, PAD_ID], [6, 6, 6, EOS_ID]]
+
+
+def test_about_half_the_pairs_are_turned_and_each_stays_in_its_place() -> None:
+    ids: IdPairs = [([number], [-number]) for number in range(1, 1001)]
+    turned = turn_half(ids, np.random.default_rng(7))
+    assert [sorted(pair) for pair in turned] == [sorted(pair) for pair in ids]
+    assert sum(source[0] < 0 for source, _ in turned) == pytest.approx(500, abs=80)
+    assert turned == turn_half(ids, np.random.default_rng(7)) != turn_half(ids, np.random.default_rng(8))
 
 
 def test_pairs_are_joined_one_behind_the_other_on_both_sides() -> None:

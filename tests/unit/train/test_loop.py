@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sixfold
+from sixfold.data.batches import IdPairs, turn_half
 from sixfold.train import loop
 
 SETTINGS = (
@@ -20,10 +23,15 @@ def dropouts(folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> l
     """Train for 20 steps; return the probabilities that were set, step by step."""
     seen: list[float] = []
     monkeypatch.setattr(loop, "set_dropout", lambda _, p: seen.append(p))
+    train(folder, *settings)
+    return seen
+
+
+def train(folder: Path, *settings: str) -> None:
+    """Train for 20 steps."""
     for side in ("en", "de"):
         (folder / f"train.{side}").write_text("".join(f"{side} {number}\n" for number in range(40)))
     sixfold.train(folder / "train.en", folder / "train.de", folder / "model", settings=[*SETTINGS, *settings])
-    return seen
 
 
 def test_dropout_rises_to_the_models_and_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +41,20 @@ def test_dropout_rises_to_the_models_and_stays_there(tmp_path: Path, monkeypatch
 
 def test_dropout_is_left_alone_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dropouts(tmp_path, monkeypatch, "train.dropout_rise=0") == []
+
+
+@pytest.mark.parametrize(("share", "steps"), [(0, 0), (0.5, 10), (1, 20)])
+def test_pairs_are_turned_in_the_share_of_the_run_that_was_asked_for(
+    share: float, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned: list[IdPairs] = []
+
+    def remember(ids: IdPairs, random: np.random.Generator) -> IdPairs:
+        turned.append(turn_half(ids, random))
+        return turned[-1]
+
+    monkeypatch.setattr(loop, "turn_half", remember)
+    train(tmp_path, f"train.both_ways={share}")
+    assert len(turned) == steps
+    sides = Counter(source[0] for ids in turned for source, _ in ids)
+    assert len(sides) == 2 * bool(steps)  # the first tokens are those of "en" and of "de"

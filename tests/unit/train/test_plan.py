@@ -74,6 +74,7 @@ def test_text_of_few_words_gets_the_narrow_model_and_other_text_gets_it_if_there
     assert [width_for(29_000, words) for words in (1000, 4000)] == [tiny, small]
     assert [width_for(1000, words) for words in (1000, 4000)] == [tiny, tiny]
     assert [width_for(150_000, words) for words in (1000, 4000)] == [small, small]
+    assert [width_for(150_000, words, minutes=30) for words in (1000, 4000)] == [tiny, small]
     assert [width_for(29_000, words, minutes=10) for words in (1000, 4000)] == [tiny, small]
 
 
@@ -84,6 +85,12 @@ def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
     assert parameter_count(short) < parameter_count(long)
     assert short.model.dropout < long.model.dropout
     assert short.train.dropout_rise == long.train.dropout_rise > 0
+
+
+def test_a_long_run_goes_both_ways_at_first_and_says_so() -> None:
+    short, long = (choose(surveyed(29_000), {"train": {"minutes": minutes}}) for minutes in (5, 600))
+    assert short.recipe.train.both_ways == 0 < long.recipe.train.both_ways < 1
+    assert ["half the pairs" in " ".join(plan.reasons) for plan in (short, long)] == [False, True]
 
 
 def test_there_are_as_many_subwords_as_words_that_occur_a_few_times() -> None:
