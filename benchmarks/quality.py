@@ -54,17 +54,8 @@ def train_and_score(
     with tempfile.TemporaryDirectory() as scratch:
         model, output = Path(scratch) / "model", Path(scratch) / "translations"
         options = ["-o", str(model), "--minutes", str(minutes), "--seed", str(next(seeds))]
-        run(
-            [
-                *sixfold,
-                "train",
-                *map(str, train),
-                "--valid",
-                *map(str, valid),
-                *options,
-                *as_options(CHANGES[change]),
-            ]
-        )
+        options += as_options(CHANGES[change])
+        run([*sixfold, "train", *map(str, train), "--valid", *map(str, valid), *options])
         output.write_text(run([*sixfold, "translate", str(model), str(valid[0])])[0], encoding="utf-8")
         evaluate = [*sixfold, "evaluate", str(output), *map(str, valid), "--json"]
         cased, lowercased = (scores(run([*evaluate, *more])[0]) for more in ([], ["--lowercase"]))

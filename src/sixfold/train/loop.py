@@ -373,6 +373,7 @@ class Trainer:
         """Go on from the newest whole checkpoint; return what was wrong with newer ones."""
         checkpoint, problems = self.store.newest()
         state = {name: value for name, value in checkpoint.state.items() if name != "sha256"}
+        # What is read from JSON has no types; that it is what we wrote, the checkpoint's digest vouches for.
         position = Position(**state.pop("position"))  # type: ignore[arg-type]
         self.state = RunState(position=position, **state)  # type: ignore[arg-type]
         self.state.finished = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sixfold.machine import num_cores
@@ -37,15 +37,30 @@ class Size:
     learning_rate: float
     speed: int  # target tokens a second on one core, about
     epochs: int = 30  # over 29,000 pairs, where time is no matter
+    own: Wishes = field(default_factory=dict)  # where it differs from what is chosen for all
 
 
 TINY = Size({"preset": "tiny"}, batch_tokens=1024, learning_rate=2e-3, speed=5500, epochs=60)
 QUICK = Size(
-    {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4}, batch_tokens=384, learning_rate=1e-3, speed=3400
+    {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4},
+    batch_tokens=384,
+    learning_rate=1e-3,
+    speed=3400,
+    own={"train": {"valid_sentences": 200}},
 )
 SMALL = Size({"preset": "small"}, batch_tokens=1024, learning_rate=1e-3, speed=2400)
 SMALL_FOR_MUCH = replace(SMALL, batch_tokens=4096)
-BASE = Size({"preset": "base"}, batch_tokens=25_000, learning_rate=7e-4, speed=300)
+BASE = Size(
+    {"preset": "base"},
+    batch_tokens=25_000,
+    learning_rate=7e-4,
+    speed=300,
+    own={
+        "model": {"dropout": 0.1},
+        "train": {"dropout_rise": 0.0, "both_ways": 0.0},
+        "decode": {"length_penalty": 0.6},
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -81,19 +96,19 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
         "schedule": "linear_decay",
         "learning_rate": size.learning_rate,
         "warmup_steps": warmup_for(size, steps, minutes),
-        "dropout_rise": 0.0 if size is BASE else DROPOUT_RISE,
-        "both_ways": BOTH_WAYS if epochs >= LONG and size is not BASE else 0.0,
+        "dropout_rise": DROPOUT_RISE,
+        "both_ways": BOTH_WAYS if epochs >= LONG else 0.0,
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
-        "valid_sentences": 200 if size is QUICK else 500,
+        "valid_sentences": 500,
     }
-    model: dict[str, Json] = {**size.model, "dropout": 0.1 if size is BASE else dropout_for(epochs), "norm": "pre"}
-    decode: dict[str, Json] = {} if size is BASE else {"length_penalty": LENGTH_PENALTY}
+    model: dict[str, Json] = {**size.model, "dropout": dropout_for(epochs), "norm": "pre"}
+    decode: dict[str, Json] = {"length_penalty": LENGTH_PENALTY}
     join = JOIN if surveyed.spread > WIDE_SPREAD else 0.0
     data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "join": join}
-    return {"data": data, "model": model, "train": train, "decode": decode}
+    return merge({"data": data, "model": model, "train": train, "decode": decode}, size.own)
 
 
 def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
