@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -102,6 +103,40 @@ def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
             launcher.terminate()
     outcome = sixfold.train(None, model=run.folder, resume=True, settings=["train.steps=35"])
     assert outcome.step >= 30
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_when_a_process_hangs_the_other_ends_soon_and_says_which(
+    tmp_path: Path, two_ranks: Run, environment: dict[str, str], stopped: int
+) -> None:
+    run = two_ranks.copied(tmp_path / "model", up_to=10)
+    command = [sys.executable, "-m", "sixfold", "train", "--resume", "-o", str(run.folder)]
+    command += ["--set", "train.steps=100000"]
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = [
+        subprocess.Popen(
+            command, env={**environment, **place, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    try:
+        end = time.monotonic() + RESUME_SECONDS
+        while run.saved_steps()[-1] < 30 and time.monotonic() < end:
+            time.sleep(0.05)
+        ranks[stopped].send_signal(signal.SIGSTOP)
+        _, said = ranks[1 - stopped].communicate(timeout=END_SECONDS)
+        assert ranks[1 - stopped].returncode == 1
+        assert f"error: rank {stopped} has not answered for 20 seconds" in said
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def children_of(parent: int) -> list[int]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
+from threading import Event, Thread
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # which torch does not declare
 
-PATIENCE = timedelta(minutes=10)  # a rank that answers no sooner than this is taken for dead
+PATIENCE = timedelta(days=1)  # with a rank that lives: the first prepares the corpus while the others wait
+SILENCE = 20  # beats, a second each, after which a rank is taken for dead
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,52 @@ class Ranks:
         return list(range(self.rank * parts + part, num_rows, self.world * parts))
 
 
+class Pulse:
+    """Tells the other ranks every second that this one lives, and ends this process when one of them falls silent.
+
+    Who waits for a rank cannot tell whether it works or hangs, and would wait as long as for the longest work.
+    Beats are counted, not the time between them: a machine that slept finds nobody dead.
+    """
+
+    def __init__(self, rank: int, world: int, store: TCPStore) -> None:
+        self.rank, self.store = rank, store
+        self.missed = dict.fromkeys(range(world), 0)  # beats
+        self.is_over = Event()
+        for work in (self.beat, self.watch):
+            Thread(target=work, daemon=True).start()
+
+    def beat(self) -> None:
+        """Write our beats and read the others', until the store is gone."""
+        heard: dict[int, bytes] = {}
+        with suppress(RuntimeError):
+            for beats in count():
+                self.store.set(f"pulse of {self.rank}", str(beats))
+                for rank in self.missed:
+                    last = self.store.get(f"pulse of {rank}")
+                    if last != heard.get(rank):
+                        heard[rank], self.missed[rank] = last, 0
+                if self.is_over.wait(1):
+                    return
+
+    def watch(self) -> None:
+        """Count the beats that each rank misses."""
+        while not self.is_over.wait(1):
+            for rank in self.missed:
+                self.missed[rank] += 1
+            silent = [rank for rank, missed in self.missed.items() if missed > SILENCE and rank != self.rank]
+            if silent:
+                sys.stderr.write(
+                    f"error: rank {silent[0]} has not answered for {SILENCE} seconds, so rank {self.rank} ends.\n"
+                    "hint: Find out why it hangs, then go on from the last checkpoint with --resume.\n"
+                )
+                sys.stderr.flush()
+                os._exit(1)  # the main thread waits for what will not come
+
+    def end(self) -> None:
+        """Fall silent without being taken for dead, as all ranks do at the end."""
+        self.is_over.set()
+
+
 @contextmanager
 def joined_ranks() -> Iterator[Ranks]:
     """Join the other processes if torchrun started several of us; leave them at the end."""
@@ -71,7 +122,10 @@ def joined_ranks() -> Iterator[Ranks]:
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if torch.cuda.is_available():
         torch.cuda.set_device(local_rank)
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    pulse = Pulse(dist.get_rank(), world, TCPStore(host, port, is_master=False, timeout=PATIENCE))
     try:
         yield Ranks(dist.get_rank(), world, local_rank)
     finally:
+        pulse.end()
         dist.destroy_process_group()
