@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,10 @@ class Run:
     def saved_steps(self) -> list[int]:
         """Return the steps that have a checkpoint."""
         return sorted(int(path.name.removeprefix("step-")) for path in self.checkpoints.glob("step-*"))
+
+    def has_saved_after(self, step: int) -> bool:
+        """Return whether there is a checkpoint of a later step."""
+        return self.saved_steps()[-1:] > [step]
 
     def log(self) -> list[dict[str, object]]:
         """Return the journal without its clock, the only thing that two equal runs differ in."""
@@ -153,11 +158,10 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
     """Return a function that starts `sixfold train`; whatever still runs when the test ends is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
+    def run(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "sixfold", "train", *map(str, arguments)]
-        process = subprocess.Popen(  # type: ignore[call-overload]
-            command, env=environment, text=True, encoding="utf-8", stderr=subprocess.PIPE, **options
-        )
+        options = {"env": environment, **options}
+        process = subprocess.Popen(command, text=True, encoding="utf-8", stderr=subprocess.PIPE, **options)
         started.append(process)
         return process
 

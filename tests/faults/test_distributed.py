@@ -7,13 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
 import sixfold
+
+if TYPE_CHECKING:
+    from conftest import Run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -22,16 +26,7 @@ EXACT = (f"train.steps={NUM_STEPS}", "model.dropout=0", "data.subword_dropout=0"
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "sixfold"]
 RESUME_SECONDS, END_SECONDS = 120, 30
 
-
-class Run(Protocol):
-    """A model folder with its training (see conftest.py)."""
-
-    folder: Path
-
-    def saved_steps(self) -> list[int]: ...
-    def log(self) -> list[dict[str, object]]: ...
-    def losses(self) -> list[float]: ...
-    def copied(self, folder: Path, up_to: int) -> Run: ...
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +89,7 @@ def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
     command = [*LAUNCH, "train", "--resume", "-o", str(run.folder), "--set", "train.steps=100000"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as launcher:
         try:
-            end = time.monotonic() + RESUME_SECONDS
-            while run.saved_steps()[-1] < 30 and time.monotonic() < end:
-                time.sleep(0.05)
+            run.wait_for(partial(run.has_saved_after, 29), lambda: launcher.poll() is None)
             os.kill(max(children_of(launcher.pid)), signal.SIGKILL)
             assert launcher.wait(END_SECONDS) != 0
         finally:
@@ -107,30 +100,17 @@ def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
 
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_when_a_process_hangs_the_other_ends_soon_and_says_which(
-    tmp_path: Path, two_ranks: Run, environment: dict[str, str], stopped: int
+    tmp_path: Path, two_ranks: Run, environment: dict[str, str], start: Start, stopped: int
 ) -> None:
     run = two_ranks.copied(tmp_path / "model", up_to=10)
-    command = [sys.executable, "-m", "sixfold", "train", "--resume", "-o", str(run.folder)]
-    command += ["--set", "train.steps=100000"]
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    ranks = [
-        subprocess.Popen(
-            command, env={**environment, **place, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True
-        )
-        for rank in range(2)
-    ]
-    try:
-        end = time.monotonic() + RESUME_SECONDS
-        while run.saved_steps()[-1] < 30 and time.monotonic() < end:
-            time.sleep(0.05)
-        ranks[stopped].send_signal(signal.SIGSTOP)
-        _, said = ranks[1 - stopped].communicate(timeout=END_SECONDS)
-        assert ranks[1 - stopped].returncode == 1
-        assert f"error: rank {stopped} has not answered for 20 seconds" in said
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
+    place = {**environment, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = ("--resume", "-o", run.folder, "--set", "train.steps=100000")
+    ranks = [start(*command, env={**place, "RANK": str(rank)}) for rank in range(2)]
+    run.wait_for(partial(run.has_saved_after, 29), lambda: ranks[stopped].poll() is None)
+    ranks[stopped].send_signal(signal.SIGSTOP)
+    _, said = ranks[1 - stopped].communicate(timeout=END_SECONDS)
+    assert ranks[1 - stopped].returncode == 1
+    assert f"error: rank {stopped} has not answered for 20 seconds" in said
 
 
 def free_port() -> int:

@@ -39,7 +39,9 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     def poisoned(self: Trainer, parts: int, batch: loop.Batch, step: int) -> float:
         loss = backward_in(self, parts, batch, step)
         if step == POISONED[0]:
-            next(self.model.parameters()).grad[0, 0] = math.inf  # type: ignore[index]
+            gradient = next(self.model.parameters()).grad
+            assert gradient is not None
+            gradient[0, 0] = math.inf
         return math.nan if step == POISONED[1] else loss
 
     monkeypatch.setattr(Trainer, "backward_in", poisoned)

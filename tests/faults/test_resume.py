@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
     for _ in range(NUM_KILLS):
         process = nursery.Process(target=train, args=arguments, kwargs=options)
         process.start()
-        run.wait_for(lambda last=seen: bool(run.saved_steps()[-1:] > [last]), process.is_alive)  # type: ignore[misc]
+        run.wait_for(partial(run.has_saved_after, seen), process.is_alive)
         time.sleep(0.1 * draw.random())
         process.kill()
         process.join()
@@ -278,7 +279,7 @@ def test_a_second_run_in_the_same_folder_is_refused_until_the_first_is_killed(
     options = {"resume": True, "settings": ["train.steps=1000000"]}
     first = nursery.Process(target=train, args=(None, None, run.folder), kwargs=options)
     first.start()
-    run.wait_for(lambda: run.saved_steps()[-1] > 20, first.is_alive)
+    run.wait_for(partial(run.has_saved_after, 20), first.is_alive)
     with pytest.raises(RequestError, match="Another training is running"):
         run.resume()
     with pytest.raises(RequestError, match="already holds a training run"):
