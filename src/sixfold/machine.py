@@ -14,7 +14,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -340,13 +340,24 @@ def raise_malloc_thresholds() -> bool:
     that memory once used stays with the process. Elsewhere than on glibc, nothing is done; under another
     allocator (jemalloc by LD_PRELOAD) glibc agrees and it changes nothing.
     """
-    if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", {}):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = of_glibc("mallopt")
     if mallopt is None:
         return False
     raised = any(mallopt(M_MMAP_THRESHOLD, threshold) for threshold in MMAP_THRESHOLDS)
     return bool(mallopt(M_TRIM_THRESHOLD, KEEP_ALL)) and raised
+
+
+def return_freed_memory() -> None:
+    """Give back to the system what glibc kept, where the work that comes next needs other buffers."""
+    if malloc_trim := of_glibc("malloc_trim"):
+        malloc_trim(0)
+
+
+def of_glibc(name: str) -> Callable[..., int] | None:
+    """Return a function of the C library, if that is glibc."""
+    if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", {}):
+        return None
+    return getattr(ctypes.CDLL(None), name, None)
 
 
 # All of it in one place.

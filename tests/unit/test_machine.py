@@ -392,6 +392,34 @@ def test_the_thresholds_report_that_they_took_effect():
     assert raise_malloc_thresholds()
 
 
+RESIDENT_AFTER_FREEING = """
+import ctypes
+from sixfold.machine import raise_malloc_thresholds, return_freed_memory
+raise_malloc_thresholds()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+before, buffers = resident(), [libc.malloc(24 << 20) for _ in range(4)]
+for buffer in buffers:
+    ctypes.memset(buffer, 1, 24 << 20)
+for buffer in buffers[:3]:  # the last one lies above them
+    libc.free(buffer)
+kept = resident() - before
+return_freed_memory()
+print(kept, resident() - before)
+"""
+
+
+@on_glibc
+def test_freed_memory_that_was_kept_is_given_back_when_asked_for():
+    done = subprocess.run(
+        [sys.executable, "-c", RESIDENT_AFTER_FREEING], capture_output=True, text=True, check=True
+    )
+    kept, left = map(int, done.stdout.split())
+    assert kept >= 96
+    assert left <= 32
+
+
 # The description.
 
 

@@ -54,11 +54,10 @@ class Batches:
 
     def __init__(self, corpus: Corpus, batch_tokens: int, seed: int) -> None:
         self.num_pairs = len(corpus)
-        self.source = corpus.source_lengths + 1  # with the end mark
-        self.target = corpus.target_lengths + 1
+        self.source, self.target = corpus.source_lengths, corpus.target_lengths
         self.batch_tokens = batch_tokens
         self.seed = seed
-        mean = float(np.maximum(self.source, self.target).mean())
+        mean = float((np.maximum(self.source, self.target) + 1).mean())  # with the end mark
         self.pool_pairs = max(1, int(BATCHES_A_POOL * batch_tokens / mean))
         self.num_pools = -(-self.num_pairs // self.pool_pairs)
 
@@ -78,7 +77,7 @@ class Batches:
 
     def epoch_order(self, epoch: int) -> Ids:
         """Return the random order of all pairs in one epoch."""
-        return np.random.default_rng((self.seed, epoch)).permutation(self.num_pairs)
+        return np.random.default_rng((self.seed, epoch)).permutation(np.arange(self.num_pairs, dtype=np.uint32))
 
     def pool_batches(self, order: Ids, epoch: int, pool: int) -> list[Ids]:
         """Return the batches of one pool, in the order they are trained on."""
@@ -93,7 +92,7 @@ class Batches:
         The longer side decides; then the difference of the sides goes up and down by turns, so that it does not
         leap between one length and the next, and the shorter side needs little padding too.
         """
-        source, target = self.source[pairs], self.target[pairs]
+        source, target = self.source[pairs] + 1, self.target[pairs] + 1  # with the end mark
         longest = np.maximum(source, target)
         difference = np.where(longest % 2, source - target, target - source)
         in_order = np.lexsort((difference, longest))
@@ -109,7 +108,7 @@ class Batches:
     def padding_share(self) -> float:
         """Return which share of the positions of an epoch's first pool, of both sides, is padding."""
         batches = self.pool_batches(self.epoch_order(0), epoch=0, pool=0)
-        sides = [side[batch] for batch in batches for side in (self.source, self.target)]
+        sides = [side[batch] + 1 for batch in batches for side in (self.source, self.target)]
         return 1.0 - sum(int(side.sum()) for side in sides) / sum(side.size * int(side.max()) for side in sides)
 
     def batches_an_epoch(self) -> int:

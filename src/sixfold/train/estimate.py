@@ -5,8 +5,9 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -33,7 +34,7 @@ MEASURED_PAIRS = 20_000
 WARM_STEPS, FEWEST_STEPS, MOST_STEPS = 2, 4, 60
 ENOUGH_SECONDS = 5.0  # of measured steps
 MEASURED_SENTENCES = 64  # of a validation
-BYTES_A_PAIR = 48  # in memory while training: where a pair stands, its lengths, its place in the epoch
+BYTES_A_PAIR = 16  # in memory while training: its lengths, its place in this epoch and the next
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def estimate(
     tokenizer = learn_tokenizer(surveyed.sample, plan.recipe.data)
     read_seconds = time.monotonic() - began
     with tempfile.TemporaryDirectory() as folder:
-        corpus = sample_corpus(Path(folder), surveyed.sample[:MEASURED_PAIRS], tokenizer, plan.recipe)
+        corpus = sample_corpus(Path(folder), islice(surveyed.sample, MEASURED_PAIRS), tokenizer, plan.recipe)
         share = surveyed.num_pairs / min(len(surveyed.sample), MEASURED_PAIRS)
         config = TransformerConfig(**plan.recipe.model.model_dump(), vocabulary=tokenizer.vocabulary)
         model = Transformer(config).to(chosen)
@@ -92,7 +93,7 @@ def estimate(
             measure_validation(model, corpus, tokenizer, plan.recipe),
             Batches(corpus, plan.recipe.train.batch_tokens, seed=1).padding_share(),
         )
-        disk = disk_bytes(plan.recipe, model, int(share * corpus_bytes(corpus)))
+        disk = disk_bytes(plan.recipe, model, int(share * corpus.num_bytes))
     return Estimate(
         plan=plan,
         device=chosen,
@@ -132,7 +133,7 @@ def memory_bytes(recipe: Recipe, model: Transformer, pairs: int, device: str) ->
     return peak_memory(device) + 4 * count_parameters(model) * to_average + BYTES_A_PAIR * pairs
 
 
-def sample_corpus(folder: Path, sample: Sequence[Pair], tokenizer: Tokenizer, recipe: Recipe) -> Corpus:
+def sample_corpus(folder: Path, sample: Iterable[Pair], tokenizer: Tokenizer, recipe: Recipe) -> Corpus:
     """Prepare a small part of the corpus."""
     encoded = encode(list(sample), tokenizer, recipe.data.max_tokens, Skipped())
     if not encoded:
@@ -199,11 +200,6 @@ def measure_validation(model: Transformer, corpus: Corpus, tokenizer: Tokenizer,
 
 def nothing() -> None:
     """Let a validation go on."""
-
-
-def corpus_bytes(corpus: Corpus) -> int:
-    """Return what a prepared corpus takes on disk."""
-    return sum(tokens.nbytes for tokens in corpus.tokens) + int(corpus.index.nbytes)
 
 
 def peak_memory(device: str) -> int:

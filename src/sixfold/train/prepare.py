@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from sixfold.data.readers import Pair, Pairs
+from sixfold.data.sample import Sample
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.errors import DataError
 from sixfold.files import sha256, write_atomically
@@ -34,7 +35,7 @@ class Survey:
     num_pairs: int
     source_characters: float  # mean of a line
     target_characters: float
-    sample: tuple[Pair, ...]
+    sample: Sample
     smallest_hash: int
 
     @property
@@ -67,18 +68,14 @@ class Survey:
 
 def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
     """Count the pairs and keep a uniform random sample of them."""
-    draw = np.random.default_rng((seed, 0))
-    sample: list[Pair] = []
+    sample = Sample(SAMPLE_PAIRS, seed)
     count = source = target = 0
     smallest = 2**64
     for count, pair in enumerate(pairs, start=1):
         source, target = source + len(pair.source), target + len(pair.target)
         if pair.source and pair.target:  # an empty one will be left out, and cannot be all that is held out
             smallest = min(smallest, source_hash(pair))
-        if len(sample) < SAMPLE_PAIRS:
-            sample.append(pair)
-        elif (place := int(draw.integers(count))) < SAMPLE_PAIRS:
-            sample[place] = pair
+        sample.offer(pair)
         if count % CHUNK_PAIRS == 0:
             tick(count)
     if count < FEWEST_PAIRS:
@@ -86,7 +83,7 @@ def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
             f"There are {count} pairs: too few to train on; at least {FEWEST_PAIRS} are needed.",
             "For a corpus to try with: sixfold corpus phrasebook",
         )
-    return Survey(count, source / count, target / count, tuple(sample), smallest)
+    return Survey(count, source / count, target / count, sample, smallest)
 
 
 def source_hash(pair: Pair) -> int:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sixfold.data.readers import Pairs, open_pairs
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import ConfigError, RequestError, TrainingError
 from sixfold.files import BLANK, is_sealed, make_folder, seal, sha256, write_atomically, writing
-from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds
+from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds, return_freed_memory
 from sixfold.models.folder import Json, ModelInfo, load_info, load_tokenizer, load_weights, save_model
 from sixfold.models.transformer import Architecture, Transformer, TransformerConfig, count_parameters
 from sixfold.nn import short_attention
@@ -116,6 +117,7 @@ def train(
             ranks.wait()
             setup = read_setup(folder)
             network = make_model(setup, chosen, resume, init)
+            return_freed_memory()
             trainer = make_trainer(folder, setup, network, ranks, shown, began)
             return run(trainer, folder, resume, shown)
 
@@ -188,6 +190,7 @@ def set_up(
         raise ConfigError("There is nothing to train on.", "sixfold train SOURCE TARGET -o MODEL")
     pairs = open_pairs(source, target)
     valid_pairs = open_pairs(*valid) if valid else None
+    import_ahead()
     surveyed = survey(pairs, seed, lambda done: shown.tick("reading", done))
     inherited = inherit(init, wishes) if init else {}
     plan = choose(surveyed, merge(wishes, inherited), device)
@@ -204,6 +207,12 @@ def set_up(
         shown.say(f"warning: {line}")
     describe(shown, plan.recipe, tokenizer, data, device)
     write_setup(training, plan.recipe, seed, languages_of(pairs), tokenizer, pairs, valid_pairs)
+
+
+def import_ahead() -> None:
+    """Load now what a training loads in any case: later it would settle between the texts and pin their memory."""
+    for module in ("sentencepiece", "torch._dynamo"):
+        import_module(module)
 
 
 def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepared, device: str) -> None:

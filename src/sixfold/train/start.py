@@ -23,6 +23,7 @@ from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
 MOST_PAIRS = 200_000  # enough to count; more would only take longer
 MOST_TOKENS = 8192  # the most frequent: the rest are too rare to be counted, and the table grows with the square
 DOUBT = 5.0  # occurrences together at which a tie counts half
+ROWS = 256  # of the table, computed at a time: its copies would be what a training needs most memory for
 EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
 
 
@@ -53,9 +54,10 @@ def ties(corpus: Corpus, num_tokens: int) -> Tensor:
         in_source[source] += 1
         in_target[target] += 1
         together[np.ix_(source, target)] += 1
-    counts = torch.from_numpy(together)
-    chance = torch.from_numpy(np.maximum(in_source, 1))[:, None] * torch.from_numpy(np.maximum(in_target, 1))
-    tied = (counts * num_pairs / chance).log().clamp_(min=0.0) * counts / (counts + DOUBT)
+    tied, of_source, of_target = map(torch.from_numpy, (together, in_source.clip(1), in_target.clip(1)))
+    for counts, occurrences in zip(tied.split(ROWS), of_source.split(ROWS), strict=True):
+        information = (counts * num_pairs / (occurrences[:, None] * of_target)).log().clamp_(min=0.0)
+        counts.copy_(information * counts / (counts + DOUBT))
     return tied + tied.T
 
 

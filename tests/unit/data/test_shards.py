@@ -1,8 +1,9 @@
-"""The prepared corpus: what was written is read, from a disk that is mapped and not loaded."""
+"""The prepared corpus: what was written is read, from where it lies on the disk."""
 
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +81,16 @@ def test_tokens_take_two_bytes_until_a_vocabulary_needs_four(tmp_path: Path, voc
     assert (tmp_path / "shard-00000.tokens").stat().st_size == 3 * size
 
 
-def test_the_tokens_stay_on_disk_until_they_are_read(tmp_path: Path) -> None:
-    corpus = write(tmp_path, PAIRS)
-    assert all(isinstance(shard, np.memmap) and shard.mode == "r" for shard in corpus.tokens)
+def test_reading_a_corpus_takes_no_memory_but_for_its_lengths(tmp_path: Path) -> None:
+    pairs = [EncodedPair([*range(200)], [*range(200)], line) for line in range(5000)]
+    write(tmp_path, pairs, pairs_a_shard=1000)
+    tracemalloc.start()
+    corpus = Corpus(tmp_path, NARROW)
+    assert sum(1 for _ in corpus) == len(pairs)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 20 * len(pairs) + 20_000  # of 824 bytes a pair
+    assert not any(str(tmp_path) in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
 def test_writing_again_leaves_nothing_of_the_corpus_before(tmp_path: Path) -> None:
@@ -106,6 +114,22 @@ def test_a_file_cut_short_is_refused_instead_of_read_as_shorter_sentences(
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(DataError, match=r"shard-00001\.tokens is damaged"):
         Corpus(tmp_path, NARROW)
+
+
+def test_a_file_cut_short_while_it_is_read_is_named(tmp_path: Path) -> None:
+    corpus = write(tmp_path, PAIRS, pairs_a_shard=9)
+    (tmp_path / "shard-00000.tokens").write_bytes(bytes(12))
+    assert corpus.ids(0) == ([0, 0, 0], [0, 0])
+    with pytest.raises(DataError, match=r"shard-00000\.tokens is damaged: it ends too early"):
+        corpus.ids(1)
+
+
+def test_a_corpus_closes_its_files(tmp_path: Path) -> None:
+    open_before = len([*Path("/proc/self/fd").iterdir()])
+    corpus = write(tmp_path, PAIRS)
+    assert len([*Path("/proc/self/fd").iterdir()]) == open_before + 6
+    del corpus
+    assert len([*Path("/proc/self/fd").iterdir()]) == open_before
 
 
 def test_a_missing_token_file_is_named(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
 
 from sixfold.data.readers import Pair
+from sixfold.data.sample import Sample
 from sixfold.models.transformer import PRESETS
 from sixfold.train.plan import Plan, choose, parameter_count
 from sixfold.train.prepare import Survey
@@ -17,9 +18,17 @@ SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_0
 every_size = pytest.mark.parametrize("num_pairs", SIZES)
 
 
+def sample_of(pairs: Collection[Pair]) -> Sample:
+    """Return a sample of all the pairs."""
+    sample = Sample(most=len(pairs), seed=1)
+    for pair in pairs:
+        sample.offer(pair)
+    return sample
+
+
 def surveyed(num_pairs: int, characters: float = 60.0) -> Survey:
     """Return what a pass over a corpus of that size would have found."""
-    return Survey(num_pairs, characters, 1.2 * characters, (Pair("one", "eins", 1),), smallest_hash=1)
+    return Survey(num_pairs, characters, 1.2 * characters, sample_of([Pair("one", "eins", 1)]), smallest_hash=1)
 
 
 @every_size
@@ -54,7 +63,7 @@ def test_more_text_never_gives_a_smaller_model_or_vocabulary() -> None:
 def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
     def plan_for(*lengths: int, **data: float) -> Plan:
         sample = tuple(Pair("a" * length, "b", line) for line, length in enumerate(lengths))
-        return choose(replace(surveyed(29_000), sample=sample), {"data": dict(data)})
+        return choose(replace(surveyed(29_000), sample=sample_of(sample)), {"data": dict(data)})
 
     captions, interface = plan_for(50, 60, 70, 80), plan_for(*9 * [20], 20, 200)
     assert captions.recipe.data.join == 0
@@ -67,7 +76,7 @@ def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
 def test_text_of_few_words_gets_the_narrow_model_and_other_text_gets_it_if_there_is_little() -> None:
     def width_for(num_pairs: int, num_words: int, minutes: float = 0.0) -> int:
         sample = tuple(Pair(f"w{number}", f"v{number}", number) for number in range(num_words // 2))
-        found = replace(surveyed(num_pairs), sample=sample)
+        found = replace(surveyed(num_pairs), sample=sample_of(sample))
         return choose(found, {"train": {"minutes": minutes}}).recipe.model.d_model
 
     tiny, small = PRESETS["tiny"].d_model, PRESETS["small"].d_model
@@ -80,7 +89,7 @@ def test_text_of_few_words_gets_the_narrow_model_and_other_text_gets_it_if_there
 
 def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
     sample = tuple(Pair(f"w{number}", f"v{number}", number) for number in range(4000))
-    found = replace(surveyed(29_000), sample=sample)
+    found = replace(surveyed(29_000), sample=sample_of(sample))
     short, long = (choose(found, {"train": {"minutes": minutes}}).recipe for minutes in (6, 600))
     assert parameter_count(short) < parameter_count(long)
     assert short.model.dropout < long.model.dropout
@@ -96,7 +105,7 @@ def test_a_long_run_goes_both_ways_at_first_and_says_so() -> None:
 def test_there_are_as_many_subwords_as_words_that_occur_a_few_times() -> None:
     def vocabulary_for(num_pairs: int, source: Iterable[str], target: str = "x") -> int:
         sample = tuple(Pair(text, target, line) for line, text in enumerate(source))
-        return choose(replace(surveyed(num_pairs), sample=sample), {}).recipe.data.vocabulary
+        return choose(replace(surveyed(num_pairs), sample=sample_of(sample)), {}).recipe.data.vocabulary
 
     words = [f"w{number}" for number in range(5000)]
     assert vocabulary_for(29_000, 5 * words) == pytest.approx(5000, abs=100)

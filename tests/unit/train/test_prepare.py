@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,8 +134,8 @@ def test_a_pair_knows_the_line_it_came_from(tmp_path: Path) -> None:
     pairs = [("", ""), *sentences(60)]
     data, _, tokenizer = prepared(tmp_path, pairs)
     train = data.train()
-    for number, (source, _) in enumerate(texts(train, tokenizer)):
-        assert pairs[int(train.index["line"][number]) - 1][0] == source
+    lines = train.lines(np.arange(len(train), dtype=np.uint32))
+    assert [pairs[line - 1] for line in lines] == texts(train, tokenizer)
 
 
 @pytest.mark.parametrize("seed_of_text", range(12))

@@ -1,0 +1,61 @@
+"""A random sample of pairs, in memory that can be given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sixfold.data.formats import Pair
+
+ENCODING = ("utf-8", "surrogatepass")  # whatever a text holds comes back
+
+
+class Sample:
+    """At most so many of the pairs that were offered, each with the same chance.
+
+    The texts lie one behind the other in one buffer. As hundreds of thousands of small objects they would, once
+    freed, leave holes that the next objects settle in, and the process would never be as small again.
+    """
+
+    def __init__(self, most: int, seed: int) -> None:
+        self.draw = np.random.default_rng((seed, 0))
+        self.num_offered = 0
+        self.texts = bytearray()
+        self.places = np.zeros((most, 4), dtype=np.int64)  # where source begins, target begins, target ends; line
+        self.num_bytes = 0  # of `texts`, that are still in the sample
+
+    def __len__(self) -> int:
+        return min(self.num_offered, len(self.places))
+
+    def __iter__(self) -> Iterator[Pair]:
+        for source, target, end, line in self.places[: len(self)].tolist():
+            yield Pair(self.texts[source:target].decode(*ENCODING), self.texts[target:end].decode(*ENCODING), line)
+
+    def offer(self, pair: Pair) -> None:
+        """Take the pair if there is room, or, with the chance that is due to it, instead of another one."""
+        self.num_offered += 1
+        place = self.num_offered - 1
+        if self.num_offered > len(self.places):
+            place = int(self.draw.integers(self.num_offered))
+        if place < len(self.places):
+            self.put(place, pair)
+
+    def put(self, place: int, pair: Pair) -> None:
+        """Store a pair; what it replaces is dropped when half the buffer is of no use."""
+        source, target = pair.source.encode(*ENCODING), pair.target.encode(*ENCODING)
+        self.num_bytes += len(source) + len(target) - int(self.places[place, 2] - self.places[place, 0])
+        begin = len(self.texts)
+        self.texts += source + target
+        self.places[place] = begin, begin + len(source), len(self.texts), pair.line
+        if len(self.texts) > 2 * self.num_bytes + 2**20:
+            self.compact()
+
+    def compact(self) -> None:
+        """Keep only the texts that are in the sample."""
+        texts = bytearray()
+        for place in self.places[: len(self)]:
+            begin, _, end, _ = place.tolist()
+            place[:3] += len(texts) - begin
+            texts += self.texts[begin:end]
+        self.texts = texts
