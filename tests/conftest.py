@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("sixfold", deadline=None)  # a neighbour on the machine is no fault of ours
+settings.load_profile("sixfold")
 
 NUMBER_WORDS = {
     "en": "one two three four five six seven eight nine ten",

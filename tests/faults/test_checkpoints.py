@@ -96,7 +96,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[Path, Path], m
     return make_run(folder)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(scores=st.lists(st.integers(0, 3), min_size=1, max_size=12), average=st.integers(1, 3))
 def test_the_best_and_the_last_are_never_deleted(
     tmp_path_factory: pytest.TempPathFactory, begun: Run, scores: list[int], average: int

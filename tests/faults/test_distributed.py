@@ -27,6 +27,7 @@ LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--npro
 RESUME_SECONDS, END_SECONDS = 120, 30
 
 Start = Callable[..., subprocess.Popen[str]]
+StartTwo = Callable[..., list[subprocess.Popen[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +99,34 @@ def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
     assert outcome.step >= 30
 
 
+@pytest.fixture
+def start_two(environment: dict[str, str], start: Start) -> StartTwo:
+    """Start two processes of one run, without a launcher."""
+
+    def start_both(*command: object) -> list[subprocess.Popen[str]]:
+        place = {**environment, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        return [start(*command, env={**place, "RANK": str(rank)}) for rank in range(2)]
+
+    return start_both
+
+
+def test_what_is_wrong_with_the_input_is_said_once_and_without_a_traceback(
+    tmp_path: Path, start_two: StartTwo
+) -> None:
+    ranks = start_two(tmp_path / "missing.en", tmp_path / "missing.de", "-o", tmp_path / "model")
+    first, second = (rank.communicate(timeout=END_SECONDS)[1] for rank in ranks)
+    assert [rank.returncode for rank in ranks] == [2, 1]
+    assert "missing.en" in first
+    assert "error: Another process of this run has ended." in second
+    assert "Traceback" not in first + second
+
+
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_when_a_process_hangs_the_other_ends_soon_and_says_which(
-    tmp_path: Path, two_ranks: Run, environment: dict[str, str], start: Start, stopped: int
+    tmp_path: Path, two_ranks: Run, start_two: StartTwo, stopped: int
 ) -> None:
     run = two_ranks.copied(tmp_path / "model", up_to=10)
-    place = {**environment, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    command = ("--resume", "-o", run.folder, "--set", "train.steps=100000")
-    ranks = [start(*command, env={**place, "RANK": str(rank)}) for rank in range(2)]
+    ranks = start_two("--resume", "-o", run.folder, "--set", "train.steps=100000")
     run.wait_for(partial(run.has_saved_after, 29), lambda: ranks[stopped].poll() is None)
     ranks[stopped].send_signal(signal.SIGSTOP)
     _, said = ranks[1 - stopped].communicate(timeout=END_SECONDS)

@@ -143,7 +143,7 @@ def num_lines(content: bytes) -> int:
 
 @pytest.mark.parametrize("command", EXAMPLES)
 def test_any_bytes_give_an_error_of_ours_or_as_many_lines_as_went_in(tmp_path: Path, command: str) -> None:
-    @settings(max_examples=EXAMPLES[command], deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES[command], suppress_health_check=list(HealthCheck))
     @given(source=TEXTS, target=TEXTS)
     def check(source: bytes, target: bytes) -> None:
         (tmp_path / "source").write_bytes(source)

@@ -16,6 +16,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # which torch does not declare
 
+from sixfold.errors import TrainingError
+
 PATIENCE = timedelta(days=1)  # with a rank that lives: the first prepares the corpus while the others wait
 SILENCE = 20  # beats, a second each, after which a rank is taken for dead
 
@@ -126,6 +128,10 @@ def joined_ranks() -> Iterator[Ranks]:
     pulse = Pulse(dist.get_rank(), world, TCPStore(host, port, is_master=False, timeout=PATIENCE))
     try:
         yield Ranks(dist.get_rank(), world, local_rank)
+    except RuntimeError as error:
+        if "Connection" not in str(error):  # closed or reset: torch has no class of its own for it
+            raise
+        raise TrainingError("Another process of this run has ended.", "What it wrote last says why.") from error
     finally:
         pulse.end()
         dist.destroy_process_group()

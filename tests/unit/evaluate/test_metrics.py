@@ -125,7 +125,7 @@ def test_nothing_to_score_is_refused(metric):
 texts = st.text(st.characters(exclude_characters="\n"), max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=4), language=st.sampled_from(["", "zh", "ja"]))
 def test_any_text_gets_a_finite_score(pairs, language):
     hypotheses, references = map(list, zip(*pairs, strict=True))

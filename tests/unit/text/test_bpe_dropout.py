@@ -27,13 +27,13 @@ print(Tokenizer.learn(texts * 20, 340).sample_batch(texts, 0.3, seed=7))
 """
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.text("standig übermé日 <0x41>/s\u2581\u00a0\U0001f600", max_size=30), max_size=3))
 def test_without_dropout_the_merges_are_those_of_sentencepiece(texts: list[str]) -> None:
     assert TOKENIZER.sample_batch(texts, 0.0, seed=1) == TOKENIZER.encode_batch(texts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=20), st.floats(0, 1))
 def test_any_spelling_says_the_same(text: str, dropout: float) -> None:
     (ids,) = TOKENIZER.sample_batch([text], dropout, seed=1)

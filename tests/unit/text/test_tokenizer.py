@@ -26,7 +26,7 @@ TEXTS = [
 ]
 TOKENIZERS = {subwords: Tokenizer.learn(TEXTS, 420, subwords) for subwords in ("bpe", "unigram")}
 both = pytest.mark.parametrize("subwords", TOKENIZERS)
-unhurried = settings(max_examples=60, deadline=None)
+some_texts = settings(max_examples=60)
 
 ODD_CHARACTERS = "▁▅\0 \r\t\u2028\x85\ufeff\ufffd\ufdd0\U0010ffff\u3000\u0301"
 ODD_WORDS = ("  ", "<s>", "</s>", "<unk>", "<pad>", "<0x41>", " ⁇ ", "👩\u200d🚀", "A man", "Büsche")
@@ -39,7 +39,7 @@ lines = anything | traps | st.tuples(traps, anything, traps).map("".join)
 
 
 @both
-@unhurried
+@some_texts
 @given(text=lines)
 @example(text="")
 @example(text=" ")
@@ -76,7 +76,7 @@ def test_a_word_has_the_same_pieces_at_the_start_of_a_line_as_inside_it(subwords
 
 
 @both
-@unhurried
+@some_texts
 @given(texts=st.lists(lines, max_size=6))
 def test_texts_together_are_encoded_as_one_by_one(subwords: str, texts: list[str]) -> None:
     tokenizer = TOKENIZERS[subwords]
@@ -84,7 +84,7 @@ def test_texts_together_are_encoded_as_one_by_one(subwords: str, texts: list[str
 
 
 @both
-@unhurried
+@some_texts
 @given(numbers=st.lists(st.integers(0, 3) | st.integers(0, 10**6)))
 def test_any_tokens_decode_to_text_and_marks_say_nothing(subwords: str, numbers: list[int]) -> None:
     tokenizer = TOKENIZERS[subwords]
@@ -168,7 +168,7 @@ def test_no_text_at_all_is_refused(texts: list[str]) -> None:
 
 
 @both
-@unhurried
+@some_texts
 @given(texts=st.lists(lines, max_size=5), seed=st.integers(0, 2**70))
 def test_sampled_spellings_are_decided_by_the_seed_and_say_the_same(
     subwords: str, texts: list[str], seed: int
@@ -221,7 +221,7 @@ def test_what_is_no_sentencepiece_model_is_refused(model: bytes) -> None:
         Tokenizer(model)
 
 
-@unhurried
+@some_texts
 @given(flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=20))
 def test_a_changed_model_is_refused_or_works_but_never_breaks(flips: list[tuple[int, int]]) -> None:
     model = bytearray(TOKENIZERS["bpe"].model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sixfold.text import Tokenizer
@@ -46,7 +46,6 @@ def test_words_cover_everything_but_spaces_in_order(text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=30))
-@settings(deadline=None)
 def test_the_spans_of_tokens_cover_every_character_of_the_text_but_leading_spaces(
     tokenizer: Tokenizer, text: str
 ) -> None:
@@ -58,7 +57,6 @@ def test_the_spans_of_tokens_cover_every_character_of_the_text_but_leading_space
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_spans_are_those_of_the_decoded_text_even_if_a_model_writes_broken_bytes(
     tokenizer: Tokenizer, data: st.DataObject
 ) -> None:
