@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from sixfold.train.run import prepare_machine
 from sixfold.train.shares import Shares, num_shares
 from sixfold.train.start import MOST_PAIRS, start_from_words
 from sixfold.train.validate import EXTRA_TOKENS, Validator
+from sixfold.train.vary import vary
 
 MEASURED_PAIRS = 20_000
 WARM_STEPS, FEWEST_STEPS, MOST_STEPS = 2, 4, 60
@@ -89,7 +91,7 @@ def estimate(
         start_seconds = measure_start(model, corpus, plan.recipe)
         speed = Speed(
             read_seconds + share * encode_seconds + min(share, MOST_PAIRS / MEASURED_PAIRS) * start_seconds,
-            *measure_steps(model, corpus, plan.recipe),
+            *measure_steps(model, corpus, tokenizer, plan.recipe),
             measure_validation(model, corpus, tokenizer, plan.recipe),
             Batches(corpus, plan.recipe.train.batch_tokens, seed=1).padding_share(),
         )
@@ -152,7 +154,7 @@ def measure_start(model: Transformer, corpus: Corpus, recipe: Recipe) -> float:
     return time.monotonic() - began
 
 
-def measure_steps(model: Transformer, corpus: Corpus, recipe: Recipe) -> tuple[float, float]:
+def measure_steps(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> tuple[float, float]:
     """Return the mean seconds of a real training step, and the target tokens in a second."""
     device, optimizer = next(model.parameters()).device, make_adam(model)
     objective = Objective(model.train(), recipe.train.label_smoothing)
@@ -163,11 +165,12 @@ def measure_steps(model: Transformer, corpus: Corpus, recipe: Recipe) -> tuple[f
     while len(seconds) < MOST_STEPS and (
         len(seconds) < WARM_STEPS + FEWEST_STEPS or sum(seconds[WARM_STEPS:]) < ENOUGH_SECONDS
     ):
-        began = time.monotonic()
-        batch = gather(corpus, next(batches)[0])
+        began, seed = time.monotonic(), len(seconds)
+        varied = partial(vary, recipe=recipe, tokenizer=tokenizer, seed=seed, progress=0.0)
+        batch = gather(corpus, next(batches)[0], varied)
         sides = (batch.source, batch.target_in, batch.target_out)
         inputs = [torch.from_numpy(side).to(device) for side in sides]
-        shares.backward(inputs, 1 / batch.num_target_tokens, (1, len(seconds)))
+        shares.backward(inputs, 1 / batch.num_target_tokens, (1, seed))
         clip(model, recipe.train.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from zlib import crc32
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.data.batches import Batch, Batches, IdPairs, Position, gather, join, turn_half
+from sixfold.data.batches import Batch, Batches, Position, gather
 from sixfold.data.shards import Ids
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
@@ -37,8 +36,8 @@ from sixfold.train.schedule import inverse_square_root, linear_decay, paper_peak
 from sixfold.train.shares import Shares, mixed_seed, num_shares
 from sixfold.train.signals import Stopped, StopRequest
 from sixfold.train.validate import Validator
+from sixfold.train.vary import vary
 
-MOST_JOINED = 3  # pairs in one row
 CHECKPOINTS_A_BUDGET = 10  # with a time budget, this many validations are spread over it
 
 Publish = Callable[["RunState", Tensors], None]  # writes the model folder
@@ -137,21 +136,9 @@ class Trainer:
 
     def read(self, pairs: Ids, step: int, progress: float) -> Batch:
         """Read the whole batch of a step; every rank reads all of it and trains on its share."""
-        return gather(self.corpus, pairs, lambda ids: self.vary(ids, step, progress))
-
-    def vary(self, ids: IdPairs, step: int, progress: float) -> IdPairs:
-        """Return the pairs in other spellings (BPE-dropout), turned round or joined, as the recipe says."""
-        data, seed = self.recipe.data, mixed_seed(self.seed, step)
-        if data.subword_dropout:
-            texts = [self.tokenizer.decode(side) for pair in ids for side in pair]
-            spelled = self.tokenizer.sample_batch(texts, data.subword_dropout, seed % 2**32)
-            ids = list(zip(spelled[0::2], spelled[1::2], strict=True))
-        random = np.random.default_rng(seed)
-        if progress < self.config.both_ways:
-            ids = turn_half(ids, random)
-        if random.random() < data.join:
-            ids = join(ids, int(random.integers(2, MOST_JOINED + 1)), data.max_tokens)
-        return ids
+        seed = mixed_seed(self.seed, step)
+        varied = partial(vary, recipe=self.recipe, tokenizer=self.tokenizer, seed=seed, progress=progress)
+        return gather(self.corpus, pairs, varied)
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add up the gradients of a batch, in more parts if the memory runs out; return the loss of a token."""

@@ -52,7 +52,7 @@ def test_pairs_are_turned_in_the_share_of_the_run_that_was_asked_for(
         turned.append(turn_half(ids, random))
         return turned[-1]
 
-    monkeypatch.setattr(loop, "turn_half", remember)
+    monkeypatch.setattr("sixfold.train.vary.turn_half", remember)
     train(tmp_path, f"train.both_ways={share}")
     assert len(turned) == steps
     first_tokens = {source[0] for ids in turned for source, _ in ids}

@@ -1,0 +1,29 @@
+"""What a step trains on instead of its pairs as they are: other spellings, turned round, joined."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sixfold.data.batches import IdPairs, join, turn_half
+from sixfold.text import Tokenizer
+from sixfold.train.recipe import Recipe
+
+MOST_JOINED = 3  # pairs in one row
+
+
+def vary(ids: IdPairs, recipe: Recipe, tokenizer: Tokenizer, seed: int, progress: float) -> IdPairs:
+    """Return the pairs in other spellings (BPE-dropout), turned round or joined, as the recipe says.
+
+    The seed decides all of it; `progress` is the share of the run that is done.
+    """
+    data = recipe.data
+    if data.subword_dropout:
+        texts = [tokenizer.decode(side) for pair in ids for side in pair]
+        spelled = tokenizer.sample_batch(texts, data.subword_dropout, seed % 2**32)
+        ids = list(zip(spelled[0::2], spelled[1::2], strict=True))
+    random = np.random.default_rng(seed)
+    if progress < recipe.train.both_ways:
+        ids = turn_half(ids, random)
+    if random.random() < data.join:
+        ids = join(ids, int(random.integers(2, MOST_JOINED + 1)), data.max_tokens)
+    return ids
