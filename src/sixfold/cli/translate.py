@@ -71,6 +71,13 @@ def translate(
     length_penalty: Annotated[
         float | None, typer.Option(help="α of the GNMT length penalty.", rich_help_panel=SEARCH)
     ] = None,
+    read_back: Annotated[
+        float | None,
+        typer.Option(
+            help="What it counts that the source can be told from a translation; 0 is faster.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
     diverse: Annotated[
         float | None,
         typer.Option(
@@ -140,6 +147,7 @@ def translate(
         beam=beam,
         n_best=n_best,
         length_penalty=length_penalty,
+        read_back=read_back,
         sample=sample,
         top_k=top_k,
         top_p=top_p,

@@ -12,16 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sixfold.data.shards import Corpus, Ids
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
+from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
 
 BATCHES_A_POOL = 256
 
-IdPairs = list[tuple[list[int], list[int]]]
+
+class IdPair(NamedTuple):
+    """The token ids of a pair, without marks but for the one that the decoder begins with."""
+
+    source: list[int]
+    target: list[int]
+    begin: int = BOS_ID
+
+
+IdPairs = list[IdPair]
 Vary = Callable[[IdPairs], IdPairs]  # what to train on instead of the pairs as they are
 
 
@@ -39,7 +49,7 @@ class Batch:
     """Some pairs as rectangles of token ids, padded at the end; a row may hold several of them."""
 
     source: NDArray[np.int64]  # (B, M), each with its end mark
-    target_in: NDArray[np.int64]  # (B, T), each behind a begin mark
+    target_in: NDArray[np.int64]  # (B, T), each behind its begin mark
     target_out: NDArray[np.int64]  # (B, T), each with its end mark
     pairs: Ids  # which pairs of the corpus these are
 
@@ -119,22 +129,22 @@ class Batches:
 
 def gather(corpus: Corpus, pairs: Ids, vary: Vary | None = None) -> Batch:
     """Read pairs from the corpus and pad them into a batch."""
-    ids = [corpus.ids(pair) for pair in pairs.tolist()]
+    ids = [IdPair(*corpus.ids(pair)) for pair in pairs.tolist()]
     if vary is not None:
         ids = vary(ids)
     return Batch(
-        source=pad([[*source, EOS_ID] for source, _ in ids]),
-        target_in=pad([[BOS_ID, *target] for _, target in ids]),
-        target_out=pad([[*target, EOS_ID] for _, target in ids]),
+        source=pad([[*pair.source, EOS_ID] for pair in ids]),
+        target_in=pad([[pair.begin, *pair.target] for pair in ids]),
+        target_out=pad([[*pair.target, EOS_ID] for pair in ids]),
         pairs=pairs,
     )
 
 
 def turn_half(ids: IdPairs, random: np.random.Generator) -> IdPairs:
-    """Return the pairs, each with an even chance turned: its target is then the source."""
+    """Return the pairs, each with an even chance turned: its target is then the source, and its mark says so."""
     return [
-        (target, source) if is_turned else (source, target)
-        for (source, target), is_turned in zip(ids, random.random(len(ids)) < 0.5, strict=True)
+        IdPair(pair.target, pair.source, BACK_ID) if is_turned else pair
+        for pair, is_turned in zip(ids, random.random(len(ids)) < 0.5, strict=True)
     ]
 
 
@@ -143,13 +153,13 @@ def join(ids: IdPairs, count: int, max_tokens: int) -> IdPairs:
 
     What stood in one batch has about the same length, so what is made of it has too.
     """
-    longest = max(len(side) for pair in ids for side in pair)
+    longest = max(max(len(pair.source), len(pair.target)) for pair in ids)
     if count * longest > max_tokens:
         return ids
     rows = -(-len(ids) // count)
     groups = [ids[row::rows] for row in range(rows)]
     return [
-        ([*chain(*(source for source, _ in group))], [*chain(*(target for _, target in group))])
+        IdPair([*chain(*(pair.source for pair in group))], [*chain(*(pair.target for pair in group))])
         for group in groups
     ]
 

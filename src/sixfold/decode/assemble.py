@@ -42,6 +42,9 @@ class Search:
         self.options, self.spelling = options, spelling
         self.extra_tokens, self.longest_target = defaults.extra_tokens, longest_target
         self.beam = resolve(options, defaults)
+        self.read_back = weight_of_reading_back(options, defaults, self.beam.beam)
+        if self.read_back:  # whichever is found may be the best when it is read back
+            self.beam = replace(self.beam, n_best=self.beam.beam)
         self.prefix = ForcedPrefix(options.prefix, spelling) if options.prefix else None
         self.forbidden = ForbiddenWords(options.forbid, spelling) if options.forbid else None
         phrases = [spell(phrase, tokenizer) for phrase in options.require]
@@ -157,6 +160,20 @@ def resolve(options: SearchOptions, defaults: DecodeConfig) -> BeamOptions:
     if options.require and beam < 2:
         raise ConfigError("require needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")
     return BeamOptions(beam, alpha, options.n_best)
+
+
+def weight_of_reading_back(options: SearchOptions, defaults: DecodeConfig, beam: int) -> float:
+    """Return what the source counts when it is read back; nothing, where there is nothing to choose from."""
+    if options.read_back and not defaults.read_back:
+        raise ConfigError(
+            "This model cannot read back: it was not trained both ways.",
+            "Leave read-back out, or train with --set train.both_ways=1 --set decode.read_back=0.5",
+        )
+    if options.read_back and beam < 2:
+        raise ConfigError("read-back needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")
+    if beam < 2 or options.sample is not None or options.diverse is not None:
+        return 0.0
+    return defaults.read_back if options.read_back is None else options.read_back
 
 
 def spell(phrase: str, tokenizer: Tokenizer) -> Phrase:

@@ -12,6 +12,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "beam": (1, 128),
     "n_best": (1, 128),
     "length_penalty": (0, 10),
+    "read_back": (0, 10),
     "sample": (0.01, 10),
     "top_k": (1, 1_000_000),
     "top_p": (1e-6, 1),
@@ -31,6 +32,7 @@ class SearchOptions:
     beam: int | None = None  # hypotheses kept at a time; 1 is greedy
     n_best: int = 1  # translations of each text
     length_penalty: float | None = None  # α of the GNMT length penalty
+    read_back: float | None = None  # what the source's score counts, when it is read back from a hypothesis
     sample: float | None = None  # draw at random, at this temperature, instead of searching for the best
     top_k: int | None = None  # draw from the k most probable tokens only
     top_p: float | None = None  # draw from the most probable tokens that have this probability together
@@ -56,7 +58,11 @@ class SearchOptions:
 
     def check_together(self) -> None:
         """Refuse what contradicts itself."""
-        for name, others in (("sample", ("beam", "diverse", "require")), ("require", ("diverse", "no_repeat"))):
+        for name, others in (
+            ("sample", ("beam", "diverse", "require", "read_back")),
+            ("require", ("diverse", "no_repeat")),
+            ("read_back", ("diverse",)),
+        ):
             for other in others:
                 if getattr(self, name) and getattr(self, other) and (other, self.beam) != ("beam", 1):
                     raise ConfigError(

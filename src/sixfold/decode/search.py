@@ -81,7 +81,7 @@ class Hypothesis:
 
     tokens: tuple[int, ...]
     log_probability: float
-    score: float  # log-probability divided by the length penalty
+    score: float  # log-probability divided by the length penalty, and what reading back adds
     is_cut: bool = False  # the length limit ended it, not the model
 
 

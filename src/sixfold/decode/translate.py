@@ -28,6 +28,7 @@ from sixfold.decode.matrices import Precision
 from sixfold.decode.memory import in_halves
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.protect import protect
+from sixfold.decode.read_back import forced, read_back
 from sixfold.decode.sampling import rollout
 from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
 from sixfold.decode.search import Hypothesis, Stepper, length_penalty
@@ -39,7 +40,7 @@ from sixfold.machine import choose_device, num_cores, prepare_environment
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
 from sixfold.models.transformer import Transformer, count_parameters
 from sixfold.text import Tokenizer
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
+from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
 from sixfold.ticks import Tick, silent
 
 SMALLEST_SHARE = 16  # texts in a batch, below which workers are not worth their cost
@@ -56,7 +57,7 @@ class Translation:
     """One translation of one text."""
 
     text: str
-    score: float  # log-probability divided by the length penalty: what the search maximised
+    score: float  # log-probability divided by the length penalty, and what reading back adds: the best has most
     log_probability: float
     num_tokens: int  # end mark included
     is_cut: bool = False  # the output reached its length limit
@@ -233,14 +234,44 @@ class Translator:
     @torch.inference_mode()
     def search_batch(self, ids: list[list[int]], search: Search, places: Sequence[int]) -> list[list[Hypothesis]]:
         """Search the translations of one batch of token ids, which stand in these places of the input."""
-        return search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
+        found = search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
+        return self.read_back(found, ids, search) if search.read_back else found
+
+    def read_back(
+        self, found: list[list[Hypothesis]], ids: list[list[int]], search: Search
+    ) -> list[list[Hypothesis]]:
+        """Return the n best of the hypotheses when the sources are read back from them."""
+        ordered = read_back(found, ids, self.scores_back, search.read_back, search.beam.alpha)
+        return [each[: search.options.n_best] for each in ordered]
+
+    def scores_back(self, inputs: Sequence[list[int]], outputs: Sequence[list[int]]) -> list[float]:
+        """Return the log-probability of each output after its input, from target to source.
+
+        What is read together has one padded length, if the engine pads. Partners, who may not have learned it, do
+        not read.
+        """
+        engine = self.engines[0]
+        lengths = [padded_length(len(row) + 1) if engine.is_padded else 0 for row in inputs]
+        order = sorted(range(len(inputs)), key=lambda i: (lengths[i], -len(outputs[i])))
+        scores = [0.0] * len(inputs)
+        for _, group in groupby(order, key=lambda i: lengths[i]):
+            rows = list(group)
+            stepper = self.opened([engine], [inputs[i] for i in rows])
+            totals = forced(stepper, [[*outputs[i], EOS_ID] for i in rows], BACK_ID, self.device)
+            for i, total in zip(rows, totals, strict=True):
+                scores[i] = total
+        return scores
 
     def start(self, ids: list[list[int]], count: int = 1) -> Stepper:
         """Read the source sentences, each so many times, and return what a search steps through."""
-        rows = [[*row, EOS_ID] for row in ids for _ in range(count)]
+        return self.opened(self.engines, [row for row in ids for _ in range(count)])
+
+    def opened(self, engines: Sequence[Engine | KernelEngine], ids: list[list[int]]) -> Stepper:
+        """Let engines read the rows, and return what a search steps through."""
+        rows = [[*row, EOS_ID] for row in ids]
         surplus = padded_length(max(map(len, rows))) - max(map(len, rows))
         source = F.pad(torch.from_numpy(pad(rows)), [0, surplus], value=PAD_ID).to(self.device)
-        steppers = [engine.start(source) for engine in self.engines]
+        steppers = [engine.start(source) for engine in engines]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
         return stoppable(stepper, self.should_stop) if self.should_stop else stepper
 

@@ -37,9 +37,13 @@ class BeamTree:
 
 
 def beam_tree(
-    steps: Sequence[BeamStep], beam: int, alpha: float, pieces: Callable[[Sequence[int]], list[str]]
+    steps: Sequence[BeamStep],
+    chosen: Sequence[int],
+    beam: int,
+    alpha: float,
+    pieces: Callable[[Sequence[int]], list[str]],
 ) -> BeamTree:
-    """Return the tree of one sentence's steps; `pieces` tells how tokens are written."""
+    """Return the tree of one sentence's steps and where the chosen tokens are; `pieces` tells how to write them."""
     nodes: list[Node] = []
     open_ends = [ROOT]  # the nodes that the next step extends, in the order of its parents
     for number, step in enumerate(steps):
@@ -51,8 +55,16 @@ def beam_tree(
                 going_on.append(len(nodes))
             nodes.append(new_node(nodes, open_ends[step.parents[i]], step, i, piece, alpha, is_last))
         open_ends = going_on
-    ended = [i for i, node in enumerate(nodes) if node.fate == "ended"]
-    return BeamTree(beam, alpha, tuple(nodes), max(ended, key=lambda i: nodes[i].score, default=ROOT))
+    return BeamTree(beam, alpha, tuple(nodes), place_of(nodes, pieces(chosen)))
+
+
+def place_of(nodes: Sequence[Node], written: Sequence[str]) -> int:
+    """Return the node that ends what is written so."""
+    place = ROOT
+    for piece in written:
+        children = {node.piece: i for i, node in enumerate(nodes) if node.parent == place}
+        place = children[piece]
+    return place
 
 
 def new_node(

@@ -123,7 +123,7 @@ def explain(
         links=links(translator, ids, tokens),
         choices=tuple(choice(translator, each) for each in scores),
         attention=attention(translator, ids, tokens),
-        tree=beam_tree(steps, search.beam.beam, search.beam.alpha, pieces),
+        tree=beam_tree(steps, hypothesis.tokens, search.beam.beam, search.beam.alpha, pieces),
         habits=habits or habits_of(translator, [(ids, tokens)]),
         positions=positions(translator, max(len(ids), len(tokens)) + 1),
     )
@@ -153,6 +153,9 @@ def watched_search(translator: Translator, search: Search, ids: list[int]) -> tu
     [found] = beam_search(translator.start([ids]), limits, BOS_ID, EOS_ID, beam, search.rules, steps.append)
     if not found:
         raise ConfigError("No translation has all that is asked for and nothing forbidden.")
+    if search.read_back:
+        [found] = translator.read_back([found], [ids], search)
+        return found[0], steps
     best = found[0]
     return finished_hypothesis(best.tokens, best.log_probability, search.beam.alpha, best.is_cut), steps
 

@@ -41,6 +41,7 @@ class DecodeConfig(BaseModel):
     beam: int = Field(4, ge=1, le=128)
     length_penalty: float = Field(0.6, ge=0, le=10, description="α of the GNMT penalty ((5+length)/6)^α")
     extra_tokens: int = Field(50, ge=1, le=10_000, description="an output may be this much longer than its input")
+    read_back: float = Field(0.0, ge=0, le=10, description="what the source's score after the output counts")
 
 
 class FileDigest(BaseModel):

@@ -23,8 +23,8 @@ FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
 WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
 JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
-BOTH_WAYS = 0.4  # of the run, where it is long: each text is read and written, and learned by heart later
-LONG = 25  # epochs
+LONG = 25  # epochs: time enough to learn both ways, so that each text is read and written, and to read back
+READING_BACK: dict[str, Json] = {"beam": 8, "read_back": 0.5}  # more to choose from, and how
 DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -76,6 +76,8 @@ def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu") -> Plan:
     """Choose everything the user did not."""
     minutes = wishes.get("train", {}).get("minutes", 0)
     automatic = choices(surveyed, float(minutes) if isinstance(minutes, int | float) else 0.0, device)
+    if merge(automatic, wishes)["train"]["both_ways"] == 1:
+        automatic["decode"] |= READING_BACK
     if {"preset", "d_model"} & wishes.get("model", {}).keys():  # a model of the user's own keeps none of ours
         automatic["model"] = {}
     recipe = make_recipe(merge(automatic, wishes))
@@ -97,7 +99,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
         "learning_rate": size.learning_rate,
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_rise": DROPOUT_RISE,
-        "both_ways": BOTH_WAYS if epochs >= LONG else 0.0,
+        "both_ways": float(epochs >= LONG),
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
@@ -185,13 +187,16 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
     if train.both_ways:
         why = "" if "both_ways" in wishes.get("train", {}) else ": a text that is also written is learned better"
-        yield f"turns half the pairs round in the first {train.both_ways:.0%} of the run{why}"
+        part = "" if train.both_ways == 1 else f" in the first {train.both_ways:.0%} of the run"
+        yield f"turns half the pairs round{part}{why}"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
     yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
+    if recipe.decode.read_back:
+        yield "reads its translations back, and prefers those from which it can tell the source"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:

@@ -82,6 +82,16 @@ class Recipe(BaseModel):
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
+    @model_validator(mode="after")
+    def check_reading_back(self) -> Recipe:
+        """Refuse to read back with a model that was never taught to."""
+        if self.decode.read_back and not self.train.both_ways:
+            raise ConfigError(
+                "decode.read_back is for a model that learns both ways, but train.both_ways is 0.",
+                "Add --set train.both_ways=1, or leave it out.",
+            )
+        return self
+
 
 PARTS: dict[str, type[BaseModel]] = {
     "data": DataConfig,

@@ -1,10 +1,10 @@
-"""What a step trains on instead of its pairs as they are: other spellings, turned round, joined."""
+"""What a step trains on instead of its pairs as they are: other spellings, joined, turned round."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sixfold.data.batches import IdPairs, join, turn_half
+from sixfold.data.batches import IdPair, IdPairs, join, turn_half
 from sixfold.text import Tokenizer
 from sixfold.train.recipe import Recipe
 
@@ -12,18 +12,16 @@ MOST_JOINED = 3  # pairs in one row
 
 
 def vary(ids: IdPairs, recipe: Recipe, tokenizer: Tokenizer, seed: int, progress: float) -> IdPairs:
-    """Return the pairs in other spellings (BPE-dropout), turned round or joined, as the recipe says.
+    """Return the pairs in other spellings (BPE-dropout), joined or turned round, as the recipe says.
 
     The seed decides all of it; `progress` is the share of the run that is done.
     """
     data = recipe.data
     if data.subword_dropout:
-        texts = [tokenizer.decode(side) for pair in ids for side in pair]
+        texts = [tokenizer.decode(side) for source, target, _ in ids for side in (source, target)]
         spelled = tokenizer.sample_batch(texts, data.subword_dropout, seed % 2**32)
-        ids = list(zip(spelled[0::2], spelled[1::2], strict=True))
+        ids = list(map(IdPair, spelled[0::2], spelled[1::2]))
     random = np.random.default_rng(seed)
-    if progress < recipe.train.both_ways:
-        ids = turn_half(ids, random)
     if random.random() < data.join:
         ids = join(ids, int(random.integers(2, MOST_JOINED + 1)), data.max_tokens)
-    return ids
+    return turn_half(ids, random) if progress < recipe.train.both_ways else ids

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import batches as module
-from sixfold.data.batches import Batches, IdPairs, Position, gather, join, pad, turn_half
+from sixfold.data.batches import Batches, IdPair, IdPairs, Position, gather, join, pad, turn_half
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
+from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
 
 Lengths = list[tuple[int, int]]
 Sequence = list[tuple[list[int], Position]]
@@ -163,31 +163,33 @@ def test_something_else_can_be_trained_on_than_the_pairs_as_they_are(tmp_path: P
 
     def respell(pairs: IdPairs) -> IdPairs:
         seen.append(pairs)
-        return [([7, 7], [8]), ([9], [6, 6, 6])]
+        return [IdPair([7, 7], [8]), IdPair([9], [6, 6, 6], begin=5)]
 
     batch = gather(corpus, np.array([1, 0]), respell)
-    assert seen == [[corpus.ids(1), corpus.ids(0)]]
+    assert seen == [[IdPair(*corpus.ids(1)), IdPair(*corpus.ids(0))]]
     assert batch.source.tolist() == [[7, 7, EOS_ID], [9, EOS_ID, PAD_ID]]
+    assert batch.target_in.tolist() == [[BOS_ID, 8, PAD_ID, PAD_ID], [5, 6, 6, 6]]
     assert batch.target_out.tolist() == [[8, EOS_ID, PAD_ID, PAD_ID], [6, 6, 6, EOS_ID]]
 
 
-def test_about_half_the_pairs_are_turned_and_each_stays_in_its_place() -> None:
-    ids: IdPairs = [([number], [-number]) for number in range(1, 1001)]
+def test_about_half_the_pairs_are_turned_and_marked_and_each_stays_in_its_place() -> None:
+    ids = [IdPair([number], [-number]) for number in range(1, 1001)]
     turned = turn_half(ids, np.random.default_rng(7))
-    assert [sorted(pair) for pair in turned] == [sorted(pair) for pair in ids]
-    assert sum(source[0] < 0 for source, _ in turned) == pytest.approx(500, abs=80)
+    assert all(new in (old, IdPair(old.target, old.source, BACK_ID)) for new, old in zip(turned, ids, strict=True))
+    assert sum(pair.begin == BACK_ID for pair in turned) == pytest.approx(500, abs=80)
     assert turned == turn_half(ids, np.random.default_rng(7)) != turn_half(ids, np.random.default_rng(8))
 
 
 def test_pairs_are_joined_one_behind_the_other_on_both_sides() -> None:
-    ids = [([1], [11, 12]), ([2, 3], [13]), ([4], [14]), ([5], [15]), ([6], [])]
-    assert join(ids, 2, 8) == [([1, 5], [11, 12, 15]), ([2, 3, 6], [13]), ([4], [14])]
-    assert join(ids, 5, 10) == [([1, 2, 3, 4, 5, 6], [11, 12, 13, 14, 15])]
+    ids = [IdPair([1], [11, 12]), IdPair([2, 3], [13]), IdPair([4], [14]), IdPair([5], [15]), IdPair([6], [])]
+    assert join(ids, 2, 8) == [IdPair([1, 5], [11, 12, 15]), IdPair([2, 3, 6], [13]), IdPair([4], [14])]
+    assert join(ids, 5, 10) == [IdPair([1, 2, 3, 4, 5, 6], [11, 12, 13, 14, 15])]
 
 
 @given(
     ids=st.lists(
-        st.tuples(st.lists(st.integers(5, 9), max_size=6), st.lists(st.integers(5, 9), max_size=6)), min_size=1
+        st.builds(IdPair, st.lists(st.integers(5, 9), max_size=6), st.lists(st.integers(5, 9), max_size=6)),
+        min_size=1,
     ),
     count=st.integers(2, 4),
     limit=st.integers(0, 30),
@@ -200,7 +202,7 @@ def test_joining_loses_nothing_and_makes_nothing_too_long(ids: IdPairs, count: i
         )
     if joined != ids:
         assert len(joined) == -(-len(ids) // count)
-        assert max(len(side) for pair in joined for side in pair) <= limit
+        assert max(max(len(pair.source), len(pair.target)) for pair in joined) <= limit
 
 
 @given(rows=st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=5))

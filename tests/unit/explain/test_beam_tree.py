@@ -32,7 +32,7 @@ def test_two_steps_of_a_beam_of_two_give_the_tree_drawn_by_hand() -> None:
     second = BeamStep(
         0, 2, (1, 0, 0), (END, 4, END), (-2.5, -2.75, -4.0), (True, False, False), (False, True, False)
     )
-    tree = beam_tree([first, second], 2, 0.0, letters)
+    tree = beam_tree([first, second], (1, END), 2, 0.0, letters)
     told = [(spelled(tree, place), node.fate, node.log_probability) for place, node in enumerate(tree.nodes)]
     assert told == [
         ("a", "kept", -1.0), ("b", "kept", -2.0), ("d", "pruned", -3.0),
@@ -43,7 +43,7 @@ def test_two_steps_of_a_beam_of_two_give_the_tree_drawn_by_hand() -> None:
 
 def test_rows_that_only_fill_the_beam_are_not_shown() -> None:
     step = BeamStep(0, 1, (0, 0), (0, 1), (-1.0, NEVER), (False, False), (True, False))
-    assert len(beam_tree([step], 2, 0.6, letters).nodes) == 1
+    assert len(beam_tree([step], (), 2, 0.6, letters).nodes) == 1
 
 
 @pytest.mark.parametrize("beam", [1, 4, 7])
@@ -52,8 +52,8 @@ def test_the_tree_holds_what_the_search_kept_ended_and_pruned(
 ) -> None:
     search = search_of(phrases, SearchOptions(beam=beam))
     for sentence in sentences[:6]:
-        _, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentence))
-        tree = beam_tree(steps, beam, 0.6, phrases.tokenizer.pieces)
+        found, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentence))
+        tree = beam_tree(steps, found.tokens, beam, 0.6, phrases.tokenizer.pieces)
         prefixes = [""]
         for number, step in enumerate(steps):
             pieces = phrases.tokenizer.pieces(step.tokens)
@@ -70,8 +70,8 @@ def test_every_kept_hypothesis_was_at_least_as_good_as_every_pruned_one_of_its_s
     phrases: Translator, sentences: list[str]
 ) -> None:
     search = search_of(phrases, SearchOptions())
-    _, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentences[0]))
-    tree = beam_tree(steps, 4, 0.6, phrases.tokenizer.pieces)
+    found, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentences[0]))
+    tree = beam_tree(steps, found.tokens, 4, 0.6, phrases.tokenizer.pieces)
     for number in range(len(steps)):
         nodes = [node for node in tree.nodes if node.step == number]
         kept = [node.total for node in nodes if node.fate in ("kept", "left")]

@@ -55,5 +55,5 @@ def test_pairs_are_turned_in_the_share_of_the_run_that_was_asked_for(
     monkeypatch.setattr("sixfold.train.vary.turn_half", remember)
     train(tmp_path, f"train.both_ways={share}")
     assert len(turned) == steps
-    first_tokens = {source[0] for ids in turned for source, _ in ids}
+    first_tokens = {source[0] for ids in turned for source, *_ in ids}
     assert len(first_tokens) == 2 * bool(steps)  # those of "en" and of "de"

@@ -9,10 +9,11 @@ import pytest
 
 from sixfold.data.readers import Pair
 from sixfold.data.sample import Sample
+from sixfold.errors import ConfigError
 from sixfold.models.transformer import PRESETS
 from sixfold.train.plan import Plan, choose, parameter_count
 from sixfold.train.prepare import Survey
-from sixfold.train.recipe import Recipe, make_recipe, merge, parse_settings, read_recipe
+from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
 
 SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_000, 10_000_000)
 every_size = pytest.mark.parametrize("num_pairs", SIZES)
@@ -96,10 +97,23 @@ def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
     assert short.train.dropout_rise == long.train.dropout_rise > 0
 
 
-def test_a_long_run_goes_both_ways_at_first_and_says_so() -> None:
+def test_a_long_run_goes_both_ways_and_reads_back_and_says_so() -> None:
     short, long = (choose(surveyed(29_000), {"train": {"minutes": minutes}}) for minutes in (5, 600))
-    assert short.recipe.train.both_ways == 0 < long.recipe.train.both_ways < 1
-    assert ["half the pairs" in " ".join(plan.reasons) for plan in (short, long)] == [False, True]
+    assert (short.recipe.train.both_ways, long.recipe.train.both_ways) == (0, 1)
+    assert short.recipe.decode.read_back == 0 < long.recipe.decode.read_back
+    for words in ("half the pairs", "reads its translations back"):
+        assert [words in " ".join(plan.reasons) for plan in (short, long)] == [False, True]
+
+
+def test_only_a_model_that_learns_both_ways_to_the_end_reads_back() -> None:
+    def read_back(both_ways: float, **decode: float) -> float:
+        wishes: Wishes = {"train": {"minutes": 600, "both_ways": both_ways}, "decode": dict(decode)}
+        return choose(surveyed(29_000), wishes).recipe.decode.read_back
+
+    assert read_back(0) == read_back(0.5) == 0 < read_back(1)
+    assert (read_back(0.5, read_back=0.2), read_back(1, read_back=0)) == (0.2, 0)
+    with pytest.raises(ConfigError, match=r"both_ways is 0"):
+        read_back(0, read_back=0.5)
 
 
 def test_there_are_as_many_subwords_as_words_that_occur_a_few_times() -> None:
@@ -174,6 +188,7 @@ def test_nothing_automatic_gets_into_how_the_paper_trains(num_pairs: int, name: 
     how = recipe.train.model_dump(exclude={"valid_sentences"})  # how much is looked at changes nothing
     assert how == papers.train.model_dump(exclude={"valid_sentences"})
     assert recipe.model == papers.model
+    assert recipe.decode == papers.decode
 
 
 @pytest.mark.parametrize(
