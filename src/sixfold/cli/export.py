@@ -27,6 +27,8 @@ def export(
 
     Example: sixfold export model --to ctranslate2 -o model-ct2
     """
+    from sixfold.models.folder import load_info
+
     # Hugging Face reads these when it is imported: it has nothing to fetch, and what it says is for developers.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -43,6 +45,8 @@ def export(
         raise ConfigError(f"There is no export to {to!r}.", "Use --to ctranslate2 or --to huggingface.")
     print_table(comparison, str(model), to)
     typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
+    if load_info(model).decode.read_back:
+        typer.echo("Here the model reads its translations back; there it cannot, as here with --read-back 0.")
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

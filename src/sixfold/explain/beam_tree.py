@@ -43,7 +43,7 @@ def beam_tree(
     alpha: float,
     pieces: Callable[[Sequence[int]], list[str]],
 ) -> BeamTree:
-    """Return the tree of one sentence's steps and where the chosen tokens are; `pieces` tells how to write them."""
+    """Return the tree of one sentence's steps and where the chosen tokens are; `pieces` says how to write them."""
     nodes: list[Node] = []
     open_ends = [ROOT]  # the nodes that the next step extends, in the order of its parents
     for number, step in enumerate(steps):

@@ -11,6 +11,8 @@ import pytest
 from sixfold.convert import compare as comparing
 from sixfold.convert import ctranslate2 as ct2
 from sixfold.convert import huggingface
+from sixfold.decode.translate import read
+from sixfold.models.folder import ModelInfo, save_model
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -32,6 +34,16 @@ def test_it_exports_and_says_what_was_compared(command: Command, tmp_path: Path,
     assert "7 of 7" in output
     assert {"README.md", "config.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_that_other_engines_do_not_read_back_is_said(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    model, tokenizer, info = read(MODEL)
+    reading = ModelInfo(model=model.config, decode=info.decode.model_copy(update={"read_back": 0.5}))
+    save_model(tmp_path / "reads", reading, model.state_dict(), tokenizer, "a model\n")
+    for folder, is_said in ((MODEL, False), (tmp_path / "reads", True)):
+        _, output, _ = command("export", folder, "--to", "ctranslate2", "-o", tmp_path / f"out-{is_said}")
+        assert ("--read-back 0" in output) == is_said
 
 
 @pytest.mark.parametrize("engine", [ct2.CTranslate2Engine, huggingface.HuggingFaceEngine])
