@@ -120,7 +120,7 @@ def step_of(trainer: Trainer) -> tuple[float, dict[str, Tensor]]:
     """Return the loss and the gradients of the next step, without dropout."""
     trainer.model.eval()
     pairs, _ = next(trainer.batches.from_position(trainer.state.position))
-    loss = trainer.backward(trainer.read(pairs, 31, trainer.done_share()), 31)
+    loss = trainer.backward(trainer.read(pairs, 31), 31)
     gradients = {name: copy.deepcopy(p.grad) for name, p in trainer.model.named_parameters() if p.grad is not None}
     trainer.optimizer.zero_grad(set_to_none=True)
     return loss, gradients

@@ -140,11 +140,11 @@ def gather(corpus: Corpus, pairs: Ids, vary: Vary | None = None) -> Batch:
     )
 
 
-def turn_half(ids: IdPairs, random: np.random.Generator) -> IdPairs:
-    """Return the pairs, each with an even chance turned: its target is then the source, and its mark says so."""
+def turn(ids: IdPairs, share: float, random: np.random.Generator) -> IdPairs:
+    """Return the pairs, each with that chance turned: its target is then the source, and its mark says so."""
     return [
         IdPair(pair.target, pair.source, BACK_ID) if is_turned else pair
-        for pair, is_turned in zip(ids, random.random(len(ids)) < 0.5, strict=True)
+        for pair, is_turned in zip(ids, random.random(len(ids)) < share, strict=True)
     ]
 
 

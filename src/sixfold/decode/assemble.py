@@ -167,7 +167,7 @@ def weight_of_reading_back(options: SearchOptions, defaults: DecodeConfig, beam:
     if options.read_back and not defaults.read_back:
         raise ConfigError(
             "This model cannot read back: it was not trained both ways.",
-            "Leave read-back out, or train with --set train.both_ways=1 --set decode.read_back=0.5",
+            "Leave read-back out, or train with --set train.both_ways=0.2",
         )
     if options.read_back and beam < 2:
         raise ConfigError("read-back needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")

@@ -166,7 +166,7 @@ def measure_steps(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, reci
         len(seconds) < WARM_STEPS + FEWEST_STEPS or sum(seconds[WARM_STEPS:]) < ENOUGH_SECONDS
     ):
         began, seed = time.monotonic(), len(seconds)
-        varied = partial(vary, recipe=recipe, tokenizer=tokenizer, seed=seed, progress=0.0)
+        varied = partial(vary, recipe=recipe, tokenizer=tokenizer, seed=seed)
         batch = gather(corpus, next(batches)[0], varied)
         sides = (batch.source, batch.target_in, batch.target_out)
         inputs = [torch.from_numpy(side).to(device) for side in sides]

@@ -109,7 +109,7 @@ class Trainer:
                 step = self.state.step + 1
                 learning_rate = self.learning_rate(step, progress)
                 self.raise_dropout(progress)
-                batch = self.read(pairs, step, progress)
+                batch = self.read(pairs, step)
                 loss = self.backward(batch, step)
                 grad_norm = clip(self.model, self.config.max_grad_norm)
                 self.state.step, self.state.position = step, position
@@ -134,10 +134,10 @@ class Trainer:
         """The cores' shares of a batch, as many as the run began with."""
         return Shares(self.objective, self.state.shares)
 
-    def read(self, pairs: Ids, step: int, progress: float) -> Batch:
+    def read(self, pairs: Ids, step: int) -> Batch:
         """Read the whole batch of a step; every rank reads all of it and trains on its share."""
         seed = mixed_seed(self.seed, step)
-        varied = partial(vary, recipe=self.recipe, tokenizer=self.tokenizer, seed=seed, progress=progress)
+        varied = partial(vary, recipe=self.recipe, tokenizer=self.tokenizer, seed=seed)
         return gather(self.corpus, pairs, varied)
 
     def backward(self, batch: Batch, step: int) -> float:

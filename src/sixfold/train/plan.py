@@ -23,8 +23,9 @@ FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
 WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
 JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
-LONG = 25  # epochs: time enough to learn both ways, so that each text is read and written, and to read back
-READING_BACK: dict[str, Json] = {"beam": 8, "read_back": 0.5}  # more to choose from, and how
+LONG = 25  # epochs
+BOTH_WAYS = 0.2  # of the pairs, in a long run: each text is also written, and read back later
+READING_BACK: dict[str, Json] = {"beam": 8, "read_back": 0.3}  # more to choose from, and how
 DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -76,7 +77,7 @@ def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu") -> Plan:
     """Choose everything the user did not."""
     minutes = wishes.get("train", {}).get("minutes", 0)
     automatic = choices(surveyed, float(minutes) if isinstance(minutes, int | float) else 0.0, device)
-    if merge(automatic, wishes)["train"]["both_ways"] == 1:
+    if merge(automatic, wishes)["train"]["both_ways"]:
         automatic["decode"] |= READING_BACK
     if {"preset", "d_model"} & wishes.get("model", {}).keys():  # a model of the user's own keeps none of ours
         automatic["model"] = {}
@@ -99,7 +100,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
         "learning_rate": size.learning_rate,
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_rise": DROPOUT_RISE,
-        "both_ways": float(epochs >= LONG),
+        "both_ways": BOTH_WAYS if epochs >= LONG else 0.0,
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
@@ -187,8 +188,7 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
     if train.both_ways:
         why = "" if "both_ways" in wishes.get("train", {}) else ": a text that is also written is learned better"
-        part = "" if train.both_ways == 1 else f" in the first {train.both_ways:.0%} of the run"
-        yield f"turns half the pairs round{part}{why}"
+        yield f"turns {train.both_ways:.0%} of the pairs round{why}"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"

@@ -61,7 +61,7 @@ class TrainConfig(BaseModel):
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
     warmup_steps: int = Field(4000, ge=1)
     dropout_rise: float = Field(0.0, ge=0, le=1, description="share of the run in which dropout rises from 0")
-    both_ways: float = Field(0.0, ge=0, le=1, description="share of the run in which half the pairs are turned")
+    both_ways: float = Field(0.0, ge=0, le=1, description="share of the pairs that are turned round")
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
     skip_nonfinite: int = Field(0, ge=0, le=1000, description="steps to leave out whose loss or gradient is none")
@@ -88,7 +88,7 @@ class Recipe(BaseModel):
         if self.decode.read_back and not self.train.both_ways:
             raise ConfigError(
                 "decode.read_back is for a model that learns both ways, but train.both_ways is 0.",
-                "Add --set train.both_ways=1, or leave it out.",
+                "Add --set train.both_ways=0.2, or leave it out.",
             )
         return self
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from sixfold.data.batches import IdPair, IdPairs, join, turn_half
+from sixfold.data.batches import IdPair, IdPairs, join, turn
 from sixfold.text import Tokenizer
 from sixfold.train.recipe import Recipe
 
 MOST_JOINED = 3  # pairs in one row
 
 
-def vary(ids: IdPairs, recipe: Recipe, tokenizer: Tokenizer, seed: int, progress: float) -> IdPairs:
+def vary(ids: IdPairs, recipe: Recipe, tokenizer: Tokenizer, seed: int) -> IdPairs:
     """Return the pairs in other spellings (BPE-dropout), joined or turned round, as the recipe says.
 
-    The seed decides all of it; `progress` is the share of the run that is done.
+    The seed decides all of it.
     """
     data = recipe.data
     if data.subword_dropout:
@@ -24,4 +24,4 @@ def vary(ids: IdPairs, recipe: Recipe, tokenizer: Tokenizer, seed: int, progress
     random = np.random.default_rng(seed)
     if random.random() < data.join:
         ids = join(ids, int(random.integers(2, MOST_JOINED + 1)), data.max_tokens)
-    return turn_half(ids, random) if progress < recipe.train.both_ways else ids
+    return turn(ids, recipe.train.both_ways, random) if recipe.train.both_ways else ids

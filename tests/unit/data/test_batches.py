@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import batches as module
-from sixfold.data.batches import Batches, IdPair, IdPairs, Position, gather, join, pad, turn_half
+from sixfold.data.batches import Batches, IdPair, IdPairs, Position, gather, join, pad, turn
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
 
@@ -172,12 +172,12 @@ def test_something_else_can_be_trained_on_than_the_pairs_as_they_are(tmp_path: P
     assert batch.target_out.tolist() == [[8, EOS_ID, PAD_ID, PAD_ID], [6, 6, 6, EOS_ID]]
 
 
-def test_about_half_the_pairs_are_turned_and_marked_and_each_stays_in_its_place() -> None:
+def test_a_share_of_the_pairs_is_turned_and_marked_and_each_stays_in_its_place() -> None:
     ids = [IdPair([number], [-number]) for number in range(1, 1001)]
-    turned = turn_half(ids, np.random.default_rng(7))
+    turned = turn(ids, 0.3, np.random.default_rng(7))
     assert all(new in (old, IdPair(old.target, old.source, BACK_ID)) for new, old in zip(turned, ids, strict=True))
-    assert sum(pair.begin == BACK_ID for pair in turned) == pytest.approx(500, abs=80)
-    assert turned == turn_half(ids, np.random.default_rng(7)) != turn_half(ids, np.random.default_rng(8))
+    assert sum(pair.begin == BACK_ID for pair in turned) == pytest.approx(300, abs=80)
+    assert turned == turn(ids, 0.3, np.random.default_rng(7)) != turn(ids, 0.3, np.random.default_rng(8))
 
 
 def test_pairs_are_joined_one_behind_the_other_on_both_sides() -> None:

@@ -99,19 +99,19 @@ def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
 
 def test_a_long_run_goes_both_ways_and_reads_back_and_says_so() -> None:
     short, long = (choose(surveyed(29_000), {"train": {"minutes": minutes}}) for minutes in (5, 600))
-    assert (short.recipe.train.both_ways, long.recipe.train.both_ways) == (0, 1)
+    assert short.recipe.train.both_ways == 0 < long.recipe.train.both_ways < 0.5
     assert short.recipe.decode.read_back == 0 < long.recipe.decode.read_back
-    for words in ("half the pairs", "reads its translations back"):
+    for words in ("of the pairs round", "reads its translations back"):
         assert [words in " ".join(plan.reasons) for plan in (short, long)] == [False, True]
 
 
-def test_only_a_model_that_learns_both_ways_to_the_end_reads_back() -> None:
+def test_only_a_model_that_learns_both_ways_reads_back() -> None:
     def read_back(both_ways: float, **decode: float) -> float:
         wishes: Wishes = {"train": {"minutes": 600, "both_ways": both_ways}, "decode": dict(decode)}
         return choose(surveyed(29_000), wishes).recipe.decode.read_back
 
-    assert read_back(0) == read_back(0.5) == 0 < read_back(1)
-    assert (read_back(0.5, read_back=0.2), read_back(1, read_back=0)) == (0.2, 0)
+    assert read_back(0) == 0 < read_back(0.1)
+    assert (read_back(0.5, read_back=0.2), read_back(0.5, read_back=0)) == (0.2, 0)
     with pytest.raises(ConfigError, match=r"both_ways is 0"):
         read_back(0, read_back=0.5)
 
