@@ -121,6 +121,7 @@ def main() -> None:
     """Read the options, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=[*POINTS, "pairs"], default=[*POINTS, "pairs"])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="two points each, one round")
     parser.add_argument("--child", nargs=4, type=int, help=argparse.SUPPRESS)
@@ -131,6 +132,8 @@ def main() -> None:
     points, repeats = POINTS, REPEATS
     if options.quick:
         points, repeats, options.rounds = {name: values[1:3] for name, values in POINTS.items()}, REPEATS[:2], 1
+    points = {name: values for name, values in points.items() if name in options.only}
+    repeats = repeats if "pairs" in options.only else ()
     publish(list(measure(options.rounds, points, repeats)), "Scaling of training", options.json)
 
 
