@@ -23,6 +23,7 @@ from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words
 
 WIDEST_BEAM = 16  # a wider tree cannot be read
+READ_BACK = "Of what the beam finished, this was chosen because the source, read back from it, is probable too."
 NUM_ALTERNATIVES = 8
 FEWEST_POSITIONS, MOST_POSITIONS = 64, 128  # of the positional encoding
 MIDDLE = 127  # the byte that stands for 0
@@ -117,7 +118,7 @@ def explain(
         translation=translation.text,
         log_probability=translation.log_probability,
         score=translation.score,
-        notes=notes(translator, text, translation),
+        notes=(*notes(translator, text, translation), *([READ_BACK] if search.read_back else [])),
         source_tokens=with_end(translator, ids),
         target_tokens=with_end(translator, tokens),
         links=links(translator, ids, tokens),

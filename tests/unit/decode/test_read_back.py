@@ -103,6 +103,7 @@ def test_the_explained_translation_is_the_one_that_reading_back_chose(
     for sentence in sentences[:8]:
         found, [[expected]] = explain(reader, sentence), reader.search([sentence])
         assert (found.translation, found.score) == (expected.text, pytest.approx(expected.score, abs=1e-4))
+        assert "read back" in found.notes[-1]
         assert found.tree.nodes[found.tree.winner].total == pytest.approx(expected.log_probability, abs=1e-3)
 
 
