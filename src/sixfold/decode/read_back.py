@@ -23,14 +23,14 @@ Score = Callable[[Sequence[Ids], Sequence[Ids]], list[float]]
 def read_back(
     found: Sequence[Sequence[Hypothesis]], sources: Sequence[Ids], score: Score, weight: float, alpha: float
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses of each source, best first, with weight times the source's score added to theirs."""
+    """Return the hypotheses of each source, best first by their score and weight times the source's score."""
     rows = [(source, hypothesis) for source, some in zip(sources, found, strict=True) for hypothesis in some]
     totals = iter(score([[*hypothesis.tokens[:-1]] for _, hypothesis in rows], [source for source, _ in rows]))
     ordered = []
     for source, some in zip(sources, found, strict=True):
         worth = weight / length_penalty(len(source) + 1, alpha)
-        read = [replace(hypothesis, score=hypothesis.score + worth * next(totals)) for hypothesis in some]
-        ordered.append(sorted(read, key=lambda hypothesis: -hypothesis.score))
+        read = [replace(hypothesis, read_back=worth * next(totals)) for hypothesis in some]
+        ordered.append(sorted(read, key=lambda hypothesis: -(hypothesis.score + hypothesis.read_back)))
     return ordered
 
 

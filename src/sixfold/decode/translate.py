@@ -57,11 +57,14 @@ class Translation:
     """One translation of one text."""
 
     text: str
-    score: float  # log-probability divided by the length penalty, and what reading back adds: the best has most
+    score: float  # log-probability divided by the length penalty: what the search maximised
     log_probability: float
     num_tokens: int  # end mark included
     is_cut: bool = False  # the output reached its length limit
     source_is_cut: bool = False  # the input was longer than a model reads at once
+    read_back: float = (
+        0.0  # what is added to the score for the source, read back from it; the best has most of both
+    )
     tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end mark included
 
 
@@ -294,6 +297,7 @@ class Translator:
             num_tokens=len(hypothesis.tokens),
             is_cut=hypothesis.is_cut,
             source_is_cut=source_is_cut,
+            read_back=hypothesis.read_back,
             tokens=hypothesis.tokens,
         )
 

@@ -7,14 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint32_t mixed(uint32_t bits, uint32_t factor) {
-    bits = (bits ^ (bits >> 16)) * factor;
-    return bits ^ (bits >> 15);
-}
-
+/* Three rounds: with two, about one key in a hundred had places some steps apart that agreed too often by 1%. */
 static inline int is_dropped(long place, uint64_t key, int32_t dropped) {
-    const uint32_t bits = mixed((uint32_t)place ^ (uint32_t)key, 0x7feb352du) ^ (uint32_t)(key >> 32);
-    return (int32_t)(mixed(bits, 0x846ca68bu) >> 1) < dropped;
+    uint32_t bits = (uint32_t)place ^ (uint32_t)key;
+    bits = (bits ^ (bits >> 17)) * 0xed5ad4bbu;
+    bits = (bits ^ (bits >> 11) ^ (uint32_t)(key >> 32)) * 0xac4c1b51u;
+    bits = (bits ^ (bits >> 15)) * 0x31848babu;
+    return (int32_t)((bits ^ (bits >> 14)) >> 1) < dropped;
 }
 
 /* Write x + y·scale where an element is kept and x where it is not; x is 0 if there is none. `dropped` of 2^31

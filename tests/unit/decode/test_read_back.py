@@ -65,18 +65,15 @@ def test_the_best_is_what_the_model_itself_says_of_both_directions(
     changed = 0
     for sentence, candidates, ordered in zip(sentences, one_way, both, strict=True):
         source = reader.tokenizer.encode(sentence)
+        worth = WEIGHT / length_penalty(len(source) + 1, ALPHA)
         expected = {
-            each.tokens: each.score
-            + WEIGHT
-            * log_probability_back(reader, source, list(each.tokens[:-1]))
-            / length_penalty(len(source) + 1, ALPHA)
+            each.tokens: worth * log_probability_back(reader, source, list(each.tokens[:-1]))
             for each in candidates
         }
-        assert {each.tokens: each.score for each in ordered} == pytest.approx(expected, abs=1e-3)
-        assert [each.score for each in ordered] == sorted((each.score for each in ordered), reverse=True)
-        assert sorted(each.log_probability for each in ordered) == sorted(
-            each.log_probability for each in candidates
-        )
+        assert {each.tokens: each.read_back for each in ordered} == pytest.approx(expected, abs=1e-3)
+        assert {each.tokens: each.score for each in ordered} == {each.tokens: each.score for each in candidates}
+        totals = [each.score + each.read_back for each in ordered]
+        assert totals == sorted(totals, reverse=True)
         changed += ordered[0].tokens != candidates[0].tokens
     assert changed  # this model was never taught to read back, so it disagrees with itself somewhere
 
@@ -146,4 +143,4 @@ def test_the_source_that_a_hypothesis_explains_better_wins() -> None:
     for weight, best in ((0.0, short), (0.1, short), (0.5, long)):
         [[first, second]] = read_back([[short, long]], [[5, 6]], score, weight, alpha=0.0)
         assert first.tokens == best.tokens
-        assert first.score >= second.score
+        assert first.score + first.read_back >= second.score + second.read_back
