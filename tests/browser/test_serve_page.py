@@ -76,7 +76,7 @@ def test_the_keyboard_is_enough(opened: Page) -> None:
     assert opened.evaluate("document.activeElement.id") == "source"
     assert opened.locator(".word.lit").count() == 0
     opened.keyboard.press("Alt+c")
-    opened.wait_for_function("document.getElementById('status').textContent.match(/Copied|Selected/)")
+    opened.locator("#status", has_text=re.compile("Copied|Selected")).wait_for()
 
 
 def test_another_translation_can_be_chosen(opened: Page) -> None:
