@@ -15,6 +15,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 
+import sixfold  # noqa: F401  # isort: skip  before torch, as sixfold.mkl needs it
 import numpy as np
 import torch
 import torch.nn.functional as F

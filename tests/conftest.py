@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import sixfold
+
 settings.register_profile("sixfold", deadline=None)  # a neighbour on the machine is no fault of ours
 settings.load_profile("sixfold")
 
@@ -81,7 +83,6 @@ class SmallModel:
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> SmallModel:
     """Train a small model once for all tests that need one; it makes next to no mistake in its test set."""
-    import sixfold
 
     folder, draw = tmp_path_factory.mktemp("small"), random.Random(7)
     rows = sorted({tuple(draw.choices(range(10), k=draw.randint(2, 6))) for _ in range(3000)})

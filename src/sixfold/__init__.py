@@ -3,7 +3,7 @@
     sixfold.train("train.en", "train.de", "model")
     sixfold.load("model").translate(["A man is sleeping."])
 
-Names are imported when they are first used, so that `import sixfold` costs nothing.
+Names are imported when they are first used, so that `import sixfold` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from sixfold.mkl import ask_for_fast_kernels
+
 __version__ = "0.1.0"
+
+ask_for_fast_kernels()  # here, because it must happen before anything loads torch
 
 if TYPE_CHECKING:
     from sixfold.decode.options import SearchOptions

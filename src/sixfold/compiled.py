@@ -60,7 +60,7 @@ def opened(source: Path, trial: str, flags: tuple[str, ...]) -> Compiled:
         if not path.exists():
             build(source, trial, flags, path)
         return Compiled(ctypes.CDLL(str(path)), "")
-    except (OSError, WorkError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, WorkError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
         return Compiled(None, str(error))
 
 
@@ -88,10 +88,10 @@ def build(source: Path, trial: str, flags: tuple[str, ...], path: Path) -> None:
             raise WorkError(failure)
 
 
-def identity(compiler: str) -> str:
-    """Return what changes when a compiler is exchanged."""
-    status = Path(compiler).stat()
-    return f"{compiler} {status.st_size} {status.st_mtime_ns}"
+def identity(program: str) -> str:
+    """Return what changes when a compiler, or whatever else a library depends on, is exchanged."""
+    status = Path(program).stat()
+    return f"{program} {status.st_size} {status.st_mtime_ns}"
 
 
 def first_failure(compiler: list[str], source: Path, trial: str, path: Path) -> str:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from torch.distributed import TCPStore
 
 import sixfold
+from sixfold.train.ranks import Pulse
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -31,29 +33,49 @@ StartTwo = Callable[..., list[subprocess.Popen[str]]]
 
 
 @pytest.fixture(scope="module")
-def alone(
+def train_alone(
     tmp_path_factory: pytest.TempPathFactory, corpus: tuple[Path, Path], settings: tuple[str, ...], make_run: type
-) -> Run:
-    """A run of one process, a step at a time."""
-    folder = tmp_path_factory.mktemp("alone") / "model"
-    sixfold.train(*corpus, folder, settings=[*settings, *EXACT])
-    return make_run(folder)
+) -> Callable[..., Run]:
+    """Train with one process, a step at a time."""
+
+    def train(*more: str) -> Run:
+        folder = tmp_path_factory.mktemp("alone") / "model"
+        sixfold.train(*corpus, folder, settings=[*settings, *EXACT, *more])
+        return make_run(folder)
+
+    return train
 
 
 @pytest.fixture(scope="module")
-def two_ranks(
+def train_with_two(
     tmp_path_factory: pytest.TempPathFactory,
     corpus: tuple[Path, Path],
     options: list[str],
     environment: dict[str, str],
     make_run: type,
-) -> Run:
+) -> Callable[..., Run]:
+    """Train the same with two processes."""
+
+    def train(*more: str) -> Run:
+        folder = tmp_path_factory.mktemp("two") / "model"
+        exact = [word for setting in (*EXACT, *more) for word in ("--set", setting)]
+        command = [*LAUNCH, "train", *map(str, corpus), "-o", str(folder), *options, *exact]
+        subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)
+        return make_run(folder)
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def alone(train_alone: Callable[..., Run]) -> Run:
+    """A run of one process."""
+    return train_alone()
+
+
+@pytest.fixture(scope="module")
+def two_ranks(train_with_two: Callable[..., Run]) -> Run:
     """The same run of two processes."""
-    folder = tmp_path_factory.mktemp("two") / "model"
-    exact = [word for setting in EXACT for word in ("--set", setting)]
-    command = [*LAUNCH, "train", *map(str, corpus), "-o", str(folder), *options, *exact]
-    subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)
-    return make_run(folder)
+    return train_with_two()
 
 
 def test_two_processes_train_as_one_does(alone: Run, two_ranks: Run) -> None:
@@ -61,11 +83,16 @@ def test_two_processes_train_as_one_does(alone: Run, two_ranks: Run) -> None:
     assert two_ranks.losses() == pytest.approx(alone.losses(), abs=1e-5)
 
 
-def test_a_step_in_four_parts_is_the_step(
-    tmp_path: Path, corpus: tuple[Path, Path], settings: tuple[str, ...], alone: Run, make_run: type
+def test_two_processes_train_several_models_as_one_does(
+    train_alone: Callable[..., Run], train_with_two: Callable[..., Run]
 ) -> None:
-    sixfold.train(*corpus, tmp_path / "model", settings=[*settings, *EXACT, "train.accumulate=4"])
-    assert make_run(tmp_path / "model").losses() == pytest.approx(alone.losses(), abs=1e-5)
+    alone, two_ranks = train_alone("model.members=2"), train_with_two("model.members=2")
+    assert len(two_ranks.losses()) == NUM_STEPS
+    assert two_ranks.losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
+def test_a_step_in_four_parts_is_the_step(alone: Run, train_alone: Callable[..., Run]) -> None:
+    assert train_alone("train.accumulate=4").losses() == pytest.approx(alone.losses(), abs=1e-5)
 
 
 def test_two_processes_resume_with_the_same_bits(
@@ -97,6 +124,14 @@ def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
             launcher.terminate()
     outcome = sixfold.train(None, model=run.folder, resume=True, settings=["train.steps=35"])
     assert outcome.step >= 30
+
+
+def test_no_thread_asks_the_store_when_the_run_is_over() -> None:
+    store = TCPStore("127.0.0.1", free_port(), is_master=True)
+    for _ in range(20):
+        pulse = Pulse(0, 1, store)
+        pulse.end()
+        assert not any(thread.is_alive() for thread in pulse.threads)
 
 
 @pytest.fixture

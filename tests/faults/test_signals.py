@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 import sixfold
 from sixfold.data.batches import Batch
 from sixfold.train.loop import Trainer
+from sixfold.train.run import import_ahead
 from sixfold.train.validate import Validator
 
 if TYPE_CHECKING:
@@ -88,6 +91,24 @@ def test_two_ctrl_c_in_one_step_do_not_wait_for_its_end(tmp_path: Path, unbroken
     assert run.saved_steps()[-1] == 50
     run.resume()
     run.assert_same_as(unbroken)
+
+
+def test_ctrl_c_in_the_middle_of_an_import_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished: list[str] = []
+
+    def be_interrupted(name: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        finished.append(name)
+
+    monkeypatch.setattr("sixfold.train.run.import_module", be_interrupted)
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)  # the system may give the signal to any thread
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        import_ahead()
+    done.set()
+    assert finished == ["sentencepiece", "torch._dynamo"]
 
 
 @pytest.mark.parametrize("up_to", [50, 60], ids=["in the middle", "at the end"])

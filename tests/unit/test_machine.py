@@ -398,15 +398,16 @@ from sixfold.machine import raise_malloc_thresholds, return_freed_memory
 raise_malloc_thresholds()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+resident = lambda: int(open("/proc/self/smaps_rollup").read().split("Rss:")[1].split()[0]) << 10
 before, buffers = resident(), [libc.malloc(24 << 20) for _ in range(4)]
 for buffer in buffers:
     ctypes.memset(buffer, 1, 24 << 20)
 for buffer in buffers[:3]:  # the last one lies above them
     libc.free(buffer)
-kept = resident() - before
+grown = lambda: round((resident() - before) / 2**20)  # megabytes; a few pages were there before
+kept = grown()
 return_freed_memory()
-print(kept, resident() - before)
+print(kept, grown())
 """
 
 

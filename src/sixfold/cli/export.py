@@ -45,8 +45,13 @@ def export(
         raise ConfigError(f"There is no export to {to!r}.", "Use --to ctranslate2 or --to huggingface.")
     print_table(comparison, str(model), to)
     typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
-    if load_info(model).decode.read_back:
+    info = load_info(model)
+    if info.model.members > 1:
+        typer.echo(f"Here {info.model.members} models are averaged; there it is the first of them alone.")
+    if info.decode.read_back:
         typer.echo("Here the model reads its translations back; there it cannot, as here with --read-back 0.")
+    if info.decode.consensus:
+        typer.echo("Here its hypotheses are compared; there the best score wins, as here with --consensus 0.")
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

@@ -37,7 +37,8 @@ README = """\
 # {name}, for CTranslate2
 
 Exported by Sixfold from `{name}`. The weights are float32; `compute_type="int8"` makes them smaller
-and faster. Greedy translations (`beam_size=1`) equal Sixfold's; beam search has another length penalty here.
+and faster. Greedy translations (`beam_size=1`) equal Sixfold's{alone}; beam search has another length
+penalty here.
 
 ```python
 import ctranslate2, sentencepiece
@@ -52,11 +53,11 @@ print(tokenizer.decode(results[0].hypotheses[0]))
 def export(folder: Path, out: Path) -> Comparison:
     """Write a model folder as a CTranslate2 model, once both engines were seen to agree."""
     require_package()
-    translator = load(folder, "cpu")
+    translator = load(folder, "cpu").alone()  # there, models are not averaged
     refuse_unsupported(translator.model.config)
     with new_folder(out) as temporary:
         write(translator, temporary)
-        write_readme(temporary, README, name=folder.resolve().name, out=out.resolve().name)
+        write_readme(temporary, README, folder, out)
         return compare(translator, CTranslate2Engine(temporary), sample(folder, translator.tokenizer))
 
 

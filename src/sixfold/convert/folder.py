@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sixfold.errors import ConfigError
 from sixfold.files import make_folder, settle, sync, writing
+from sixfold.models.folder import load_info
 
 # Messages that come twice in a protocol buffer are merged: normalizer_spec (3) {add_dummy_prefix (3): true}.
 WITH_SPACE_BEFORE = bytes([3 << 3 | 2, 2, 3 << 3, 1])
@@ -48,6 +49,9 @@ def plain_tokenizer(model: bytes) -> bytes:
     return model + WITH_SPACE_BEFORE
 
 
-def write_readme(folder: Path, text: str, **names: str) -> None:
-    """Write the few words on the use of an exported folder."""
-    (folder / "README.md").write_text(text.format(**names), encoding="utf-8")
+def write_readme(temporary: Path, text: str, model: Path, out: Path, **names: str) -> None:
+    """Write the few words on the use of a folder into which a model is exported."""
+    members = load_info(model).model.members
+    alone = f" with the first of its {members} models, which alone is here" if members > 1 else ""
+    names |= {"name": model.resolve().name, "out": out.resolve().name, "alone": alone}
+    (temporary / "README.md").write_text(text.format(**names), encoding="utf-8")

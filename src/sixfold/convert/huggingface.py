@@ -43,7 +43,7 @@ README = """\
 # {name}, for Hugging Face transformers
 
 Exported by Sixfold from `{name}`. The architecture is that of `{model_class}`, the tokenizer is
-Marian's. Greedy translations (`num_beams=1`) equal Sixfold's; beam search has another length penalty here.
+Marian's. Greedy translations (`num_beams=1`) equal Sixfold's{alone}; beam search has another length penalty here.
 
 ```python
 from transformers import MarianTokenizer, {model_class}
@@ -58,14 +58,12 @@ print(tokenizer.batch_decode(model.generate(**tokens), skip_special_tokens=True)
 def export(folder: Path, out: Path) -> Comparison:
     """Write a model folder as one for Hugging Face transformers, once both engines were seen to agree."""
     require_package()
-    translator = load(folder, "cpu")
+    translator = load(folder, "cpu").alone()  # there, models are not averaged
     config = translator.model.config
     refuse_unsupported(config)
     with new_folder(out) as temporary:
         write(translator, temporary)
-        write_readme(
-            temporary, README, name=folder.resolve().name, out=out.resolve().name, model_class=CLASSES[config.norm]
-        )
+        write_readme(temporary, README, folder, out, model_class=CLASSES[config.norm])
         return compare(translator, HuggingFaceEngine(temporary), sample(folder, translator.tokenizer))
 
 

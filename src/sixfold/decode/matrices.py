@@ -2,9 +2,9 @@
 
 A BLAS picks its kernel by the shape of a product, and kernels add in different orders; so a row's last bits can
 depend on how many rows stand around it. Measured with MKL on AVX-512: a product with weights stored input-major
-gives every row the same bits for any number of rows but one, as long as there are at most 768 inputs. Therefore
-weights are stored so, longer sums are split, and a single row is doubled. In int8 sums are integers, exact in
-any order.
+gives every row the same bits for any number of rows but one (Intel) or up to three (AMD), as long as there are
+at most 768 inputs. Therefore weights are stored so, longer sums are split, and fewer than four rows are filled up.
+In int8 sums are integers, exact in any order.
 
 Shapes: R rows, I inputs, O outputs.
 """
@@ -14,10 +14,12 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 Precision = Literal["float32", "int8"]
 LONGEST_SUM = 512  # inputs that are multiplied at once
+FEWEST_ROWS = 4  # that are multiplied at once
 SMALLEST_INT8 = 1 << 17  # numbers in a matrix; below, quantising the input costs more than it saves
 
 
@@ -38,13 +40,14 @@ class FloatMatrix:
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
         """Return x·W + add."""
         rows = x.size(0)
-        if rows == 1:
-            x = x.expand(2, -1)
+        if rows < FEWEST_ROWS:
+            x = filled_up(x)
+            add = filled_up(add) if add is not None and add.shape[:-1] == (rows,) else add
         if len(self.parts) == 1:
             result = x @ self.parts[0] if add is None else torch.addmm(add, x, self.parts[0])
         else:
             result = self.sum_parts(x, add)
-        return result if rows > 1 else result[:1]
+        return result[:rows]
 
     def sum_parts(self, x: Tensor, add: Tensor | None) -> Tensor:
         """Return the product as a sum of products of bounded length."""
@@ -70,6 +73,11 @@ class Int8Matrix:
         product = torch._int_mm(whole, self.weight)
         result = product.to(x.dtype).mul_(self.scale).mul_(scale)
         return result if add is None else result.add_(add)
+
+
+def filled_up(rows: Tensor) -> Tensor:
+    """Return rows with zeros below them, as many as are multiplied at once."""
+    return F.pad(rows, [0, 0, 0, FEWEST_ROWS - rows.size(0)])
 
 
 def rounded(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,8 +20,9 @@ from torch import Tensor
 from sixfold.data.batches import pad
 from sixfold.decode.alignment import Link, align_ids
 from sixfold.decode.assemble import Search
+from sixfold.decode.consensus import by_consensus
 from sixfold.decode.engine import Engine, padded_length
-from sixfold.decode.ensemble import Ensemble, EnsembleStepper
+from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.flags import Flag, find_flags
 from sixfold.decode.kernel_engine import KernelEngine, open_engine
 from sixfold.decode.matrices import Precision
@@ -37,6 +38,7 @@ from sixfold.decode.stopping import ShouldStop, stoppable
 from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device, num_cores, prepare_environment
+from sixfold.models.ensemble import Ensemble, Model
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
 from sixfold.models.transformer import Transformer, count_parameters
 from sixfold.text import Tokenizer
@@ -62,9 +64,8 @@ class Translation:
     num_tokens: int  # end mark included
     is_cut: bool = False  # the output reached its length limit
     source_is_cut: bool = False  # the input was longer than a model reads at once
-    read_back: float = (
-        0.0  # what is added to the score for the source, read back from it; the best has most of both
-    )
+    read_back: float = 0.0  # what is added to the score for the source, read back from it
+    agreement: float = 0.0  # how much it is like the other hypotheses, if they were compared: the best most
     tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end mark included
 
 
@@ -73,16 +74,17 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Model,
         tokenizer: Tokenizer,
         decode: DecodeConfig,
         info: ModelInfo | None = None,
-        partners: Sequence[Transformer] = (),
+        partners: Sequence[Model] = (),
         precision: Precision = "float32",
         num_workers: int = 1,
     ):
-        self.model = model.eval()
-        self.models = (self.model, *(partner.eval() for partner in partners))
+        self.given = (model.eval(), *(partner.eval() for partner in partners))
+        self.models = [member for each in self.given for member in each.members]
+        self.model = self.models[0]  # the one to look into, where there are several
         self.tokenizer = tokenizer
         self.decode = decode
         self.info = info
@@ -238,28 +240,33 @@ class Translator:
     def search_batch(self, ids: list[list[int]], search: Search, places: Sequence[int]) -> list[list[Hypothesis]]:
         """Search the translations of one batch of token ids, which stand in these places of the input."""
         found = search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
-        return self.read_back(found, ids, search) if search.read_back else found
+        return self.choose(found, ids, search) if search.chooses else found
 
-    def read_back(
+    def choose(
         self, found: list[list[Hypothesis]], ids: list[list[int]], search: Search
     ) -> list[list[Hypothesis]]:
-        """Return the n best of the hypotheses when the sources are read back from them."""
-        ordered = read_back(found, ids, self.scores_back, search.read_back, search.beam.alpha)
-        return [each[: search.options.n_best] for each in ordered]
+        """Return the n best of the hypotheses, read back and compared with each other as the search says."""
+        if search.read_back:
+            found = read_back(found, ids, self.scores_back, search.read_back, search.beam.alpha)
+        if search.consensus:
+            texts = [[self.text(each.tokens) for each in some] for some in found]
+            found = [by_consensus(*each, search.consensus) for each in zip(found, texts, strict=True)]
+        return [each[: search.options.n_best] for each in found]
 
     def scores_back(self, inputs: Sequence[list[int]], outputs: Sequence[list[int]]) -> list[float]:
         """Return the log-probability of each output after its input, from target to source.
 
-        What is read together has one padded length, if the engine pads. Partners, who may not have learned it, do
+        What is read together has one padded length, if an engine pads. Partners, who may not have learned it, do
         not read.
         """
-        engine = self.engines[0]
-        lengths = [padded_length(len(row) + 1) if engine.is_padded else 0 for row in inputs]
+        engines = self.engines[: len(self.given[0].members)]
+        is_padded = any(engine.is_padded for engine in engines)
+        lengths = [padded_length(len(row) + 1) if is_padded else 0 for row in inputs]
         order = sorted(range(len(inputs)), key=lambda i: (lengths[i], -len(outputs[i])))
         scores = [0.0] * len(inputs)
         for _, group in groupby(order, key=lambda i: lengths[i]):
             rows = list(group)
-            stepper = self.opened([engine], [inputs[i] for i in rows])
+            stepper = self.opened(engines, [inputs[i] for i in rows])
             totals = forced(stepper, [[*outputs[i], EOS_ID] for i in rows], BACK_ID, self.device)
             for i, total in zip(rows, totals, strict=True):
                 scores[i] = total
@@ -298,6 +305,7 @@ class Translator:
             is_cut=hypothesis.is_cut,
             source_is_cut=source_is_cut,
             read_back=hypothesis.read_back,
+            agreement=hypothesis.agreement,
             tokens=hypothesis.tokens,
         )
 
@@ -402,6 +410,10 @@ class Translator:
         """What gives the log-probabilities of given tokens."""
         return self.model if len(self.models) == 1 else Ensemble(self.models)
 
+    def alone(self) -> Translator:
+        """Return the first of the models without the others."""
+        return Translator(self.model, self.tokenizer, self.decode, self.info, precision=self.precision)
+
     def penalised(self, score: Score, alpha: float | None = None) -> float:
         """Return the score that a search with this length penalty would have given."""
         return score.log_probability / length_penalty(
@@ -466,7 +478,7 @@ def check_precision(precision: Precision, device: str) -> None:
         raise ConfigError(f"This CPU cannot compute in {precision} safely.", "sixfold doctor says why.")
 
 
-def read(folder: Path) -> tuple[Transformer, Tokenizer, ModelInfo]:
+def read(folder: Path) -> tuple[Model, Tokenizer, ModelInfo]:
     """Read a model, its tokenizer and its description, all of one training."""
     info = load_info(folder)
     try:

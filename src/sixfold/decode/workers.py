@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
+from sixfold import mkl
 from sixfold.compiled import VARIABLE
 from sixfold.decode.kernels import find_kernels
 from sixfold.errors import SixfoldError, WorkError
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
     from sixfold.models.folder import DecodeConfig
     from sixfold.models.transformer import TransformerConfig
 
-CHILD = "from sixfold.decode.workers import serve; import sys; serve(int(sys.argv[1]))"
+# A child multiplies with MKL's kernels as its parent does, which its first import settles. Only then it hears
+# whether there are kernels of ours.
+CHILD = f"""
+import os, sys, sixfold
+os.environ[{VARIABLE!r}] = sys.argv[2]
+from sixfold.decode.workers import serve
+serve(int(sys.argv[1]))
+"""
 READY = "ready"
 
 
@@ -70,10 +78,10 @@ class Child:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", CHILD, str(theirs.fileno())],
+                [sys.executable, "-P", "-c", CHILD, str(theirs.fileno()), "on" if has_kernels else "off"],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=os.environ | {"OMP_NUM_THREADS": "1", VARIABLE: "on" if has_kernels else "off"},
+                env=os.environ | {"OMP_NUM_THREADS": "1", VARIABLE: "off" if mkl.slow_because() else "on"},
                 start_new_session=True,  # Ctrl-C is for the parent; a child ends when its connection does
             )
         self.connection = Connection(ours.detach())
@@ -173,7 +181,7 @@ def packed(translator: Translator) -> Package:
     """Return what a child needs to be the same translator."""
     models = [
         (model.config, {name: tensor.numpy() for name, tensor in model.state_dict().items()})
-        for model in translator.models
+        for model in translator.given
     ]
     return Package(models, translator.tokenizer.model, translator.decode, translator.precision)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,7 +24,9 @@ from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words
 
 WIDEST_BEAM = 16  # a wider tree cannot be read
-READ_BACK = "Of what the beam finished, this was chosen because the source, read back from it, is probable too."
+READ_BACK = "What the beam finished was also judged by how probable the source is, read back from it."
+CONSENSUS = "Of what the beam finished, this was chosen because it is most like all of it, the better the more."
+SEVERAL = "{} models are averaged here: they chose the words together. The attention shown is that of the first."
 NUM_ALTERNATIVES = 8
 FEWEST_POSITIONS, MOST_POSITIONS = 64, 128  # of the positional encoding
 MIDDLE = 127  # the byte that stands for 0
@@ -118,7 +121,7 @@ def explain(
         translation=translation.text,
         log_probability=translation.log_probability,
         score=translation.score,
-        notes=(*notes(translator, text, translation), *([READ_BACK] if search.read_back else [])),
+        notes=(*notes(translator, text, translation), *how_chosen(translator, search)),
         source_tokens=with_end(translator, ids),
         target_tokens=with_end(translator, tokens),
         links=links(translator, ids, tokens),
@@ -154,8 +157,8 @@ def watched_search(translator: Translator, search: Search, ids: list[int]) -> tu
     [found] = beam_search(translator.start([ids]), limits, BOS_ID, EOS_ID, beam, search.rules, steps.append)
     if not found:
         raise ConfigError("No translation has all that is asked for and nothing forbidden.")
-    if search.read_back:
-        [found] = translator.read_back([found], [ids], search)
+    if search.chooses:
+        [found] = translator.choose([found], [ids], search)
         return found[0], steps
     best = found[0]
     return finished_hypothesis(best.tokens, best.log_probability, search.beam.alpha, best.is_cut), steps
@@ -172,7 +175,7 @@ def facts(translator: Translator, name: str) -> ModelFacts:
         decoder_layers=config.decoder_layers,
         heads=config.heads,
         d_model=config.d_model,
-        parameters=count_parameters(translator.model),
+        parameters=sum(map(count_parameters, translator.models)),
         positions=config.positions,
     )
 
@@ -180,6 +183,16 @@ def facts(translator: Translator, name: str) -> ModelFacts:
 def notes(translator: Translator, text: str, translation: Translation) -> tuple[str, ...]:
     """Return reasons to look twice, in plain words."""
     return tuple(flag.message for flag in translator.flags(text, translation))
+
+
+def how_chosen(translator: Translator, search: Search) -> Iterator[str]:
+    """Yield what the picture of one model's beam does not show."""
+    if len(translator.models) > 1:
+        yield SEVERAL.format(len(translator.models))
+    if search.read_back:
+        yield READ_BACK
+    if search.consensus:
+        yield CONSENSUS
 
 
 def with_end(translator: Translator, ids: list[int]) -> tuple[Token, ...]:

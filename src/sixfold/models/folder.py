@@ -23,7 +23,8 @@ from torch import Tensor
 
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.files import BLANK, is_sealed, replacing, seal, sha256, write_atomically, writing
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.ensemble import Model, make_model
+from sixfold.models.transformer import TransformerConfig
 from sixfold.text import Tokenizer
 
 FORMAT = 1
@@ -42,6 +43,9 @@ class DecodeConfig(BaseModel):
     length_penalty: float = Field(0.6, ge=0, le=10, description="α of the GNMT penalty ((5+length)/6)^α")
     extra_tokens: int = Field(50, ge=1, le=10_000, description="an output may be this much longer than its input")
     read_back: float = Field(0.0, ge=0, le=10, description="what the source's score after the output counts")
+    consensus: float = Field(
+        0.0, ge=0, le=100, description="how much more a better output counts, of those that the best is most like"
+    )
 
 
 class FileDigest(BaseModel):
@@ -189,18 +193,18 @@ def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
     return tokenizer
 
 
-def load_weights(folder: Path, info: ModelInfo) -> Transformer:
+def load_weights(folder: Path, info: ModelInfo) -> Model:
     """Read the weights of a model folder into a model, after their digest, names, shapes and types are checked."""
     path = checked(folder, WEIGHTS, info)
     with torch.device("meta"):
-        expected = Transformer(info.model).state_dict()
+        expected = make_model(info.model).state_dict()
     check_size(path, expected)
     return build_model(info.model, read_tensors(path, expected))
 
 
-def build_model(config: TransformerConfig, weights: dict[str, Tensor]) -> Transformer:
+def build_model(config: TransformerConfig, weights: dict[str, Tensor]) -> Model:
     """Return a model, in evaluation mode, that holds these weights."""
-    model = Transformer(config)
+    model = make_model(config)
     model.load_state_dict(weights)
     return model.eval()
 

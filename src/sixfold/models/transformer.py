@@ -48,6 +48,7 @@ class Architecture(BaseModel):
     max_positions: int = Field(1024, ge=2, le=65536, description="how many are learned, if they are")
     attention_width: int = Field(0, ge=0, le=65536, description="of restricted self-attention; 0: full")
     attention_bias: bool = False
+    members: int = Field(1, ge=1, le=16, description="models of this shape, whose predictions are averaged")
 
     @model_validator(mode="after")
     def check_heads(self) -> Architecture:
@@ -92,6 +93,11 @@ class Transformer(nn.Module):
         decoder_layers = [make_decoder_layer(config) for _ in range(config.decoder_layers)]
         self.encoder = Encoder(encoder_layers, config.norm, config.d_model)
         self.decoder = Decoder(decoder_layers, config.norm, config.d_model)
+
+    @property
+    def members(self) -> list[Transformer]:
+        """This model, as the only member of itself (`Ensemble` has several)."""
+        return [self]
 
     def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
         """Return the logits (B, T, V) of the token after each prefix of `target_in` (B, T)."""

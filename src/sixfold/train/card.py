@@ -13,7 +13,10 @@ def model_card(info: ModelInfo, parameters: int) -> str:
     shape = info.model
     files = info.corpus.get("files")
     names = [str(file["path"]) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    comparing = f", consensus {info.decode.consensus:g}" if info.decode.consensus else ""
     reading = f", reads back with weight {info.decode.read_back:g}" if info.decode.read_back else ""
+    several = f"{shape.members} Transformers whose predictions are averaged, each with"
+    kind = several if shape.members > 1 else "Transformer,"
     return f"""# A translation model, {languages}
 
 Trained with Sixfold {info.sixfold} from {info.corpus.get("pairs", 0):,} pairs of text ({", ".join(names)}).
@@ -22,13 +25,13 @@ Trained with Sixfold {info.sixfold} from {info.corpus.get("pairs", 0):,} pairs o
 
 | | |
 |---|---|
-| architecture | Transformer, {shape.encoder_layers} + {shape.decoder_layers} layers, width {shape.d_model}, \
+| architecture | {kind} {shape.encoder_layers} + {shape.decoder_layers} layers, width {shape.d_model}, \
 feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shape.dropout} |
 | parameters | {parameters:,} |
 | vocabulary | {shape.vocabulary:,} subwords for both languages, any Unicode text |
 | validation | BLEU {scores.get("bleu", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
 at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("metric", "")}) |
-| decoding | beam {info.decode.beam}, length penalty {info.decode.length_penalty}{reading} |
+| decoding | beam {info.decode.beam}, length penalty {info.decode.length_penalty}{reading}{comparing} |
 
 The validation text was held out of the training text or given apart; it is of the same kind, so expect less on
 other kinds. The model has no knowledge beyond its training text and can be wrong with confidence.

@@ -18,11 +18,13 @@ from sixfold.data.readers import Pair, open_pairs
 from sixfold.data.shards import Corpus, ShardWriter
 from sixfold.errors import DataError
 from sixfold.machine import choose_device
-from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
+from sixfold.models.ensemble import Model, make_model
+from sixfold.models.transformer import TransformerConfig, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.ticks import Tick
 from sixfold.train.loss import Objective
-from sixfold.train.optimizer import clip, make_adam
+from sixfold.train.optimizer import clip_each, make_adam
+from sixfold.train.pace import pace_for
 from sixfold.train.plan import Plan, choose
 from sixfold.train.prepare import Skipped, encode, learn_tokenizer, survey
 from sixfold.train.recipe import Recipe, merge, parse_settings, read_recipe
@@ -79,14 +81,15 @@ def estimate(
     chosen = choose_device(device)
     surveyed = survey(open_pairs(source, target), seed=1, tick=tick)
     wishes = merge(read_recipe(recipe) if recipe else {}, parse_settings(settings))
-    plan = choose(surveyed, merge(wishes, {"train": {"minutes": minutes}} if minutes else {}), chosen)
+    wishes = merge(wishes, {"train": {"minutes": minutes}} if minutes else {})
+    plan = choose(surveyed, wishes, chosen, pace_for(wishes, chosen))
     tokenizer = learn_tokenizer(surveyed.sample, plan.recipe.data)
     read_seconds = time.monotonic() - began
     with tempfile.TemporaryDirectory() as folder:
         corpus = sample_corpus(Path(folder), islice(surveyed.sample, MEASURED_PAIRS), tokenizer, plan.recipe)
         share = surveyed.num_pairs / min(len(surveyed.sample), MEASURED_PAIRS)
         config = TransformerConfig(**plan.recipe.model.model_dump(), vocabulary=tokenizer.vocabulary)
-        model = Transformer(config).to(chosen)
+        model = make_model(config).to(chosen)
         encode_seconds = time.monotonic() - began - read_seconds
         start_seconds = measure_start(model, corpus, plan.recipe)
         speed = Speed(
@@ -120,14 +123,14 @@ def num_validations(recipe: Recipe) -> int:
     return -(-recipe.train.steps // recipe.train.checkpoint_every)
 
 
-def disk_bytes(recipe: Recipe, model: Transformer, tokens: int) -> int:
+def disk_bytes(recipe: Recipe, model: Model, tokens: int) -> int:
     """Return what the folder will take: the model, checkpoints with two moments each, the tokens of the corpus."""
     weights = 4 * count_parameters(model)
     checkpoints = min(num_validations(recipe), recipe.train.average + 1)  # those that are averaged, and the best
     return weights + 3 * weights * checkpoints + tokens
 
 
-def memory_bytes(recipe: Recipe, model: Transformer, pairs: int, device: str) -> int:
+def memory_bytes(recipe: Recipe, model: Model, pairs: int, device: str) -> int:
     """Return about what a run needs: what was measured, checkpoints to average, and the index of the corpus."""
     if device != "cpu":
         return peak_memory(device)
@@ -146,7 +149,7 @@ def sample_corpus(folder: Path, sample: Iterable[Pair], tokenizer: Tokenizer, re
     return Corpus(folder, tokenizer.vocabulary)
 
 
-def measure_start(model: Transformer, corpus: Corpus, recipe: Recipe) -> float:
+def measure_start(model: Model, corpus: Corpus, recipe: Recipe) -> float:
     """Begin as the recipe says, and return how long that took."""
     began = time.monotonic()
     if recipe.train.start == "words":
@@ -154,7 +157,7 @@ def measure_start(model: Transformer, corpus: Corpus, recipe: Recipe) -> float:
     return time.monotonic() - began
 
 
-def measure_steps(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> tuple[float, float]:
+def measure_steps(model: Model, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> tuple[float, float]:
     """Return the mean seconds of a real training step, and the target tokens in a second."""
     device, optimizer = next(model.parameters()).device, make_adam(model)
     objective = Objective(model.train(), recipe.train.label_smoothing)
@@ -171,7 +174,7 @@ def measure_steps(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, reci
         sides = (batch.source, batch.target_in, batch.target_out)
         inputs = [torch.from_numpy(side).to(device) for side in sides]
         shares.backward(inputs, 1 / batch.num_target_tokens, (1, seed))
-        clip(model, recipe.train.max_grad_norm)
+        clip_each(model, recipe.train.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.monotonic() - began)
@@ -180,7 +183,7 @@ def measure_steps(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, reci
     return measured / (len(seconds) - WARM_STEPS), counted / measured
 
 
-def measure_validation(model: Transformer, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> float:
+def measure_validation(model: Model, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> float:
     """Return about how long a validation will take, from a small one.
 
     This model has learned nothing and rambles on to the limit, where a trained one ends with the sentence.

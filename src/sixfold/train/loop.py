@@ -21,13 +21,19 @@ from sixfold.data.batches import Batch, Batches, Position, gather
 from sixfold.data.shards import Ids
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
-from sixfold.models.transformer import Transformer
+from sixfold.models.ensemble import Model, make_model
 from sixfold.nn.dropout import set_dropout
 from sixfold.text import Tokenizer
 from sixfold.train.checkpoint import Checkpoint, CheckpointStore, Tensors, average
 from sixfold.train.journal import Journal
 from sixfold.train.loss import Objective
-from sixfold.train.optimizer import clip, load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
+from sixfold.train.optimizer import (
+    clip_each,
+    load_optimizer_tensors,
+    make_adam,
+    optimizer_tensors,
+    set_learning_rate,
+)
 from sixfold.train.prepare import Prepared
 from sixfold.train.progress import Progress, StepReport, ValidationReport
 from sixfold.train.ranks import Ranks
@@ -39,6 +45,7 @@ from sixfold.train.validate import Validator
 from sixfold.train.vary import vary
 
 CHECKPOINTS_A_BUDGET = 10  # with a time budget, this many validations are spread over it
+CHANCE = 0.5  # BLEU; what a few hundred greedy translations tell apart by luck
 
 Publish = Callable[["RunState", Tensors], None]  # writes the model folder
 
@@ -60,13 +67,20 @@ class RunState:
     finished: str = ""  # why the run ended, once it has
 
 
+def is_better(bleu: float, loss: float, best: dict[str, float]) -> bool:
+    """Return whether a model is better than the best so far: by BLEU or, where that may be chance, by loss."""
+    if not best:
+        return True
+    return loss < best["loss"] if abs(bleu - best["bleu"]) < CHANCE else bleu > best["bleu"]
+
+
 class Trainer:
     """One run: a model, its data, its optimizer and its clock."""
 
     def __init__(
         self,
         recipe: Recipe,
-        model: Transformer,
+        model: Model,
         tokenizer: Tokenizer,
         data: Prepared,
         folder: Path,
@@ -111,7 +125,7 @@ class Trainer:
                 self.raise_dropout(progress)
                 batch = self.read(pairs, step)
                 loss = self.backward(batch, step)
-                grad_norm = clip(self.model, self.config.max_grad_norm)
+                grad_norm = clip_each(self.model, self.config.max_grad_norm)
                 self.state.step, self.state.position = step, position
                 if math.isfinite(loss) and math.isfinite(grad_norm):
                     set_learning_rate(self.optimizer, learning_rate)
@@ -301,8 +315,7 @@ class Trainer:
         """Measure the current and the averaged weights, and publish the better if it is the best so far."""
         name, weights, loss = min(self.candidates(stop), key=lambda candidate: candidate[2])
         bleu, sample = self.validator.translate(self.evaluation_model(weights), stop.check)
-        best = self.state.best
-        is_best = not best or (bleu, -loss) > (best["bleu"], -best["loss"])
+        is_best = is_better(bleu, loss, self.state.best)
         self.state.stale = 0 if is_best else self.state.stale + 1
         if is_best:
             self.state.best = {"step": self.state.step, "bleu": bleu, "loss": loss}
@@ -329,10 +342,10 @@ class Trainer:
             for name, each in named.items()
         ]
 
-    def evaluation_model(self, weights: Tensors) -> Transformer:
+    def evaluation_model(self, weights: Tensors) -> Model:
         """Return a model of its own with these weights, so that measuring cannot disturb training."""
         if not hasattr(self, "second_model"):
-            self.second_model = Transformer(self.model.config).to(self.device).eval()
+            self.second_model = make_model(self.model.config).to(self.device).eval()
         self.second_model.load_state_dict(weights)
         return self.second_model
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
+from sixfold.models.ensemble import Model
 from sixfold.models.transformer import Transformer
 from sixfold.text.tokens import PAD_ID
 
@@ -81,6 +82,18 @@ def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -
 
 class Objective(nn.Module):
     """A model and its loss as one module, which is what a distributed wrapper needs to see."""
+
+    def __init__(self, model: Model, smoothing: float) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(MemberLoss(member, smoothing) for member in model.members)
+
+    def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
+        """Return the sum of the members' losses: each has the gradients it would have alone."""
+        return torch.stack([member(source, target_in, target_out) for member in self.members]).sum()
+
+
+class MemberLoss(nn.Module):
+    """The loss of one Transformer."""
 
     def __init__(self, model: Transformer, smoothing: float) -> None:
         super().__init__()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
+
+from sixfold.models.ensemble import Model
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9
 
@@ -18,6 +22,11 @@ def make_adam(model: nn.Module) -> torch.optim.Adam:
         eps=EPSILON,
         fused=True if device in ("cpu", "cuda") else None,
     )
+
+
+def clip_each(model: Model, max_norm: float) -> float:
+    """Scale each member's gradients down to a norm, as if it were alone; return the norm that all of them had."""
+    return math.hypot(*(clip(member, max_norm) for member in model.members))
 
 
 def clip(model: nn.Module, max_norm: float) -> float:

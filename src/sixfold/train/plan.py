@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sixfold.machine import num_cores
+from sixfold.models.ensemble import make_model
 from sixfold.models.folder import Json
-from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
+from sixfold.models.transformer import TransformerConfig, count_parameters
 from sixfold.train.prepare import Survey
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge
 
@@ -26,6 +27,7 @@ LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper'
 LONG = 25  # epochs
 BOTH_WAYS = 0.2  # of the pairs, in a long run: each text is also written, and read back later
 READING_BACK: dict[str, Json] = {"beam": 8, "read_back": 0.3}  # more to choose from, and how
+EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
 DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -36,7 +38,7 @@ class Size:
     model: dict[str, Json]
     batch_tokens: int
     learning_rate: float
-    speed: int  # target tokens a second on one core, about
+    speed: int  # target tokens a second on one core, about, at the usual pace
     epochs: int = 30  # over 29,000 pairs, where time is no matter
     own: Wishes = field(default_factory=dict)  # where it differs from what is chosen for all
 
@@ -73,25 +75,44 @@ class Plan:
     warnings: tuple[str, ...]
 
 
-def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu") -> Plan:
-    """Choose everything the user did not."""
-    minutes = wishes.get("train", {}).get("minutes", 0)
-    automatic = choices(surveyed, float(minutes) if isinstance(minutes, int | float) else 0.0, device)
+def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 1.0) -> Plan:
+    """Choose everything the user did not, for a core that trains so many times as fast as usual."""
+    automatic = choices(surveyed, minutes_of(wishes), members_of(wishes), device, pace)
     if merge(automatic, wishes)["train"]["both_ways"]:
         automatic["decode"] |= READING_BACK
-    if {"preset", "d_model"} & wishes.get("model", {}).keys():  # a model of the user's own keeps none of ours
+    if has_own_shape(wishes):
         automatic["model"] = {}
     recipe = make_recipe(merge(automatic, wishes))
     reasons = explain(surveyed, recipe, wishes)
-    return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_pairs, parameter_count(recipe))))
+    each = parameter_count(recipe) // recipe.model.members
+    return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_pairs, each)))
 
 
-def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
-    """Return the automatic recipe."""
-    pairs, budget = surveyed.num_pairs, minutes if device == "cpu" else 0.0
+def minutes_of(wishes: Wishes) -> float:
+    """Return the time budget, or 0 where there is none."""
+    minutes = wishes.get("train", {}).get("minutes", 0)
+    return float(minutes) if isinstance(minutes, int | float) else 0.0
+
+
+def members_of(wishes: Wishes) -> int:
+    """Return how many models are wanted, or 0 for as many as are best; the recipe refuses what cannot be."""
+    members = wishes.get("model", {}).get("members", 1 if has_own_shape(wishes) else 0)
+    return max(0, members) if isinstance(members, int) else 0
+
+
+def has_own_shape(wishes: Wishes) -> bool:
+    """Return whether the user describes a model, which then keeps nothing of ours."""
+    return not wishes.get("model", {}).keys().isdisjoint(("preset", "d_model"))
+
+
+def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: float) -> Wishes:
+    """Return the automatic recipe for so many models (0: for as many as are best)."""
+    pairs, budget = surveyed.num_pairs, minutes * pace if device == "cpu" else 0.0
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
     size = size_for(surveyed, affordable(SMALL, budget, epoch_tokens), device)
-    epochs = affordable(size, budget, epoch_tokens) or usual_epochs(size, pairs)
+    passes = affordable(size, budget, epoch_tokens)
+    members = members or members_for(passes, passes * epoch_tokens / size.batch_tokens)
+    epochs = passes / members or usual_epochs(size, pairs)
     steps = max(300, round(epochs * epoch_tokens / size.batch_tokens))
     train: dict[str, Json] = {
         "start": "words",
@@ -107,7 +128,7 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
         "patience": 0 if minutes else 10,
         "valid_sentences": 500,
     }
-    model: dict[str, Json] = {**size.model, "dropout": dropout_for(epochs), "norm": "pre"}
+    model: dict[str, Json] = {**size.model, "dropout": dropout_for(epochs), "norm": "pre", "members": members}
     decode: dict[str, Json] = {"length_penalty": LENGTH_PENALTY}
     join = JOIN if surveyed.spread > WIDE_SPREAD else 0.0
     data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "join": join}
@@ -115,13 +136,19 @@ def choices(surveyed: Survey, minutes: float, device: str) -> Wishes:
 
 
 def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
-    """Return how many passes over the text a model of that size can make on this machine's cores."""
+    """Return how many passes over the text a model of that size can make on so many cores at the usual pace."""
     return minutes * 60 * num_cores() * size.speed / epoch_tokens
 
 
 def usual_epochs(size: Size, pairs: int) -> float:
     """Return how many passes to make where time is no matter: the fewer the pairs, the more."""
     return max(5.0, min(80.0, size.epochs * (29_000 / pairs) ** 0.5))
+
+
+def members_for(epochs: float, steps: float) -> int:
+    """Return how many models to train side by side in a time in which one could do so much."""
+    affordable_members = min(epochs / EPOCHS_A_MEMBER, steps / STEPS_A_MEMBER)
+    return pick(affordable_members, ((2, 1), (4, 2)), 4)
 
 
 def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
@@ -184,6 +211,9 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
     layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
     rising = "rising to " if train.dropout_rise and model.dropout else ""
     yield f"{layers}, dropout {rising}{model.dropout}{why}"
+    if model.members > 1:
+        why = "" if "members" in wishes.get("model", {}) else ": where text is scarce, several err less than one"
+        yield f"trains {model.members} of them side by side, and averages what they say{why}"
     if train.start == "words":
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
     if train.both_ways:
@@ -197,6 +227,8 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
     yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
     if recipe.decode.read_back:
         yield "reads its translations back, and prefers those from which it can tell the source"
+    if recipe.decode.consensus:
+        yield "takes of what the beam found that which is most like the rest"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:
@@ -218,4 +250,4 @@ def parameter_count(recipe: Recipe) -> int:
 
     config = TransformerConfig(**recipe.model.model_dump(), vocabulary=recipe.data.vocabulary)
     with torch.device("meta"):
-        return count_parameters(Transformer(config))
+        return count_parameters(make_model(config))

@@ -20,6 +20,7 @@ from sixfold.errors import TrainingError
 
 PATIENCE = timedelta(days=1)  # with a rank that lives: the first prepares the corpus while the others wait
 SILENCE = 20  # beats, a second each, after which a rank is taken for dead
+LAST_WORDS = 5.0  # seconds for the store to answer, in the end
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ class Pulse:
         self.rank, self.store = rank, store
         self.missed = dict.fromkeys(range(world), 0)  # beats
         self.is_over = Event()
-        for work in (self.beat, self.watch):
-            Thread(target=work, daemon=True).start()
+        self.threads = [Thread(target=work, daemon=True) for work in (self.beat, self.watch)]
+        for thread in self.threads:
+            thread.start()
 
     def beat(self) -> None:
         """Write our beats and read the others', until the store is gone."""
@@ -107,8 +109,13 @@ class Pulse:
                 os._exit(1)  # the main thread waits for what will not come
 
     def end(self) -> None:
-        """Fall silent without being taken for dead, as all ranks do at the end."""
+        """Fall silent without being taken for dead, as all ranks do at the end.
+
+        The threads are waited for: one that asks the store while Python ends would abort the process.
+        """
         self.is_over.set()
+        for thread in self.threads:
+            thread.join(LAST_WORDS)
 
 
 @contextmanager

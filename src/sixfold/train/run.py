@@ -16,18 +16,22 @@ from typing import Any
 
 import torch
 
+from sixfold import mkl
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import ConfigError, RequestError, TrainingError
 from sixfold.files import BLANK, is_sealed, make_folder, seal, sha256, write_atomically, writing
 from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds, return_freed_memory
+from sixfold.models import ensemble
+from sixfold.models.ensemble import Model
 from sixfold.models.folder import Json, ModelInfo, load_info, load_tokenizer, load_weights, save_model
-from sixfold.models.transformer import Architecture, Transformer, TransformerConfig, count_parameters
+from sixfold.models.transformer import Architecture, TransformerConfig, count_parameters
 from sixfold.nn import short_attention
 from sixfold.text import Tokenizer
 from sixfold.train.card import model_card
 from sixfold.train.checkpoint import Tensors, refuse_not_finite
 from sixfold.train.loop import RunState, Trainer
+from sixfold.train.pace import pace_for
 from sixfold.train.plan import choose
 from sixfold.train.prepare import (
     Prepared,
@@ -41,6 +45,7 @@ from sixfold.train.prepare import (
 from sixfold.train.progress import Progress, Silence, duration
 from sixfold.train.ranks import Ranks, joined_ranks
 from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+from sixfold.train.signals import deferred
 from sixfold.train.start import start_from_words
 
 LOCK = "lock"  # held while a run goes on
@@ -151,7 +156,7 @@ def run(trainer: Trainer, folder: Path, is_resumed: bool, shown: Progress) -> Ou
     else:
         trainer.save()  # from here on, whatever happens, there is something to resume
         if trainer.device.type == "cpu":
-            shown.say(say_how(trainer.state.shares))
+            shown.say(say_how(trainer.state.shares, len(trainer.model.members)))
     try:
         state = trainer.train()
     except (RuntimeError, MemoryError) as error:
@@ -167,11 +172,13 @@ def run(trainer: Trainer, folder: Path, is_resumed: bool, shown: Progress) -> Ou
     return Outcome(folder, state.step, trainer.seconds_here(), state.finished, best["bleu"], best["loss"])
 
 
-def say_how(shares: int) -> str:
+def say_how(shares: int, members: int) -> str:
     """Return which ways of computing were picked for this CPU."""
-    cores = f"{shares} threads with a share of each batch" if shares > 1 else f"{torch.get_num_threads()} threads"
+    share = "a share of each batch" if members % shares else "models of their own"
+    cores = f"{shares} threads with {share}" if shares > 1 else f"{torch.get_num_threads()} threads"
     attention = "compiled for it" if short_attention.kernels().library is not None else "torch's"
-    return f"picked for this CPU: {cores}, attention {attention}, float32"
+    slow = f" (products are slow: {reason})" if (reason := mkl.slow_because()) else ""
+    return f"picked for this CPU: {cores}, attention {attention}, float32{slow}"
 
 
 def set_up(
@@ -193,7 +200,8 @@ def set_up(
     import_ahead()
     surveyed = survey(pairs, seed, lambda done: shown.tick("reading", done))
     inherited = inherit(init, wishes) if init else {}
-    plan = choose(surveyed, merge(wishes, inherited), device)
+    wishes = merge(wishes, inherited)
+    plan = choose(surveyed, wishes, device, pace_for(wishes, device))
     for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
         shown.say(line)
     tokenizer = tokenizer_of(init) if init else learn_tokenizer(surveyed.sample, plan.recipe.data)
@@ -211,8 +219,9 @@ def set_up(
 
 def import_ahead() -> None:
     """Load now what a training loads in any case: later it would settle between the texts and pin their memory."""
-    for module in ("sentencepiece", "torch._dynamo"):
-        import_module(module)
+    with deferred():
+        for module in ("sentencepiece", "torch._dynamo"):
+            import_module(module)
 
 
 def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepared, device: str) -> None:
@@ -225,10 +234,10 @@ def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepar
     )
 
 
-def meta_model(architecture: Architecture, vocabulary: int) -> Transformer:
+def meta_model(architecture: Architecture, vocabulary: int) -> Model:
     """Return a model without memory for its weights."""
     with torch.device("meta"):
-        return Transformer(TransformerConfig(**architecture.model_dump(), vocabulary=vocabulary))
+        return ensemble.make_model(TransformerConfig(**architecture.model_dump(), vocabulary=vocabulary))
 
 
 def inherit(init: Source, wishes: Wishes) -> Wishes:
@@ -341,11 +350,11 @@ def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
     write_run(training, content)
 
 
-def make_model(setup: Setup, device: str, is_resumed: bool, init: Source | None) -> Transformer:
+def make_model(setup: Setup, device: str, is_resumed: bool, init: Source | None) -> Model:
     """Build the model with the weights that training starts from; a resumed run puts in its own."""
     torch.manual_seed(setup.seed)
     config = TransformerConfig(**setup.recipe.model.model_dump(), vocabulary=setup.tokenizer.vocabulary)
-    model = Transformer(config)
+    model = ensemble.make_model(config)
     if init is not None:
         model.load_state_dict(load_weights(Path(init), load_info(Path(init))).state_dict())
     elif setup.recipe.train.start == "words" and not is_resumed:
@@ -353,9 +362,7 @@ def make_model(setup: Setup, device: str, is_resumed: bool, init: Source | None)
     return model.to(device)
 
 
-def make_trainer(
-    folder: Path, setup: Setup, model: Transformer, ranks: Ranks, shown: Progress, began: float
-) -> Trainer:
+def make_trainer(folder: Path, setup: Setup, model: Model, ranks: Ranks, shown: Progress, began: float) -> Trainer:
     """Put the trainer around the model."""
 
     def publish(state: RunState, weights: Tensors) -> None:

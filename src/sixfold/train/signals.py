@@ -6,10 +6,31 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STANDARD_ERROR = 2
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Let the signals wait: in the middle of an import Python may turn an interrupt into an error of its own.
+
+    Handlers are exchanged: a blocked signal would reach another thread, and through it Python all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 class Stopped(Exception):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.data.shards import Corpus
+from sixfold.models.ensemble import Model
 from sixfold.models.transformer import Transformer
 from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
 
@@ -28,10 +29,17 @@ EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
 
 
 @torch.no_grad()
-def start_from_words(model: Transformer, corpus: Corpus) -> None:
+def start_from_words(model: Model, corpus: Corpus) -> None:
     """Set the embeddings from what occurs together in the corpus, and begin attention near the identity."""
+    tied = ties(corpus, min(model.config.vocabulary, MOST_TOKENS))
+    for member in model.members:
+        start_member(member, tied)
+
+
+def start_member(model: Transformer, tied: Tensor) -> None:
+    """Start one Transformer; each of several gets the same vectors in a rotation of its own."""
     weight = model.embedding.weight
-    vectors, is_known = word_vectors(ties(corpus, min(len(weight), MOST_TOKENS)), weight.size(1))
+    vectors, is_known = word_vectors(tied, weight.size(1))
     known = is_known.nonzero()[:, 0].to(weight.device)
     weight[known] = vectors[is_known].to(weight)  # of length one, as random ones are on average
     for layer in model.encoder.layers:

@@ -11,8 +11,8 @@ from sixfold.data.shards import Corpus
 from sixfold.decode.scoring import score_ids
 from sixfold.decode.translate import Translator
 from sixfold.evaluate.metrics import bleu
+from sixfold.models.ensemble import Model
 from sixfold.models.folder import DecodeConfig
-from sixfold.models.transformer import Transformer
 from sixfold.text import Tokenizer
 
 PAIRS_AT_ONCE = 64
@@ -49,7 +49,7 @@ class Validator:
             [self.tokenizer.decode(target) for _, target in self.ids],
         )
 
-    def loss(self, model: Transformer, go_on: GoOn) -> float:
+    def loss(self, model: Model, go_on: GoOn) -> float:
         """Return the mean negative log-probability of a held-out target token, without label smoothing."""
         was_training = model.training
         model.eval()
@@ -63,7 +63,7 @@ class Validator:
         model.train(was_training)
         return -log_probability / tokens if math.isfinite(log_probability) else math.inf
 
-    def translate(self, model: Transformer, go_on: GoOn) -> tuple[float, Sample]:
+    def translate(self, model: Model, go_on: GoOn) -> tuple[float, Sample]:
         """Return the BLEU of greedy translations and one of them to look at."""
         was_training = model.training
         translator = Translator(

@@ -12,7 +12,9 @@ from sixfold.convert import compare as comparing
 from sixfold.convert import ctranslate2 as ct2
 from sixfold.convert import huggingface
 from sixfold.decode.translate import read
-from sixfold.models.folder import ModelInfo, save_model
+from sixfold.models.ensemble import Ensemble
+from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
+from sixfold.models.transformer import Transformer
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -36,14 +38,20 @@ def test_it_exports_and_says_what_was_compared(command: Command, tmp_path: Path,
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
-def test_that_other_engines_do_not_read_back_is_said(command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("ctranslate2")
-    model, tokenizer, info = read(MODEL)
-    reading = ModelInfo(model=model.config, decode=info.decode.model_copy(update={"read_back": 0.5}))
-    save_model(tmp_path / "reads", reading, model.state_dict(), tokenizer, "a model\n")
-    for folder, is_said in ((MODEL, False), (tmp_path / "reads", True)):
-        _, output, _ = command("export", folder, "--to", "ctranslate2", "-o", tmp_path / f"out-{is_said}")
-        assert ("--read-back 0" in output) == is_said
+@pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
+def test_what_other_engines_do_not_do_is_said(command: Command, tmp_path: Path, target: str) -> None:
+    pytest.importorskip({"ctranslate2": "ctranslate2", "huggingface": "transformers"}[target])
+    model, tokenizer, _ = read(MODEL)
+    two = Ensemble([*model.members, Transformer(model.config)])
+    choosing = ModelInfo(model=two.config, decode=DecodeConfig(read_back=0.5, consensus=4))
+    save_model(tmp_path / "two", choosing, two.state_dict(), tokenizer, "two models\n")
+    for folder, is_said in ((MODEL, False), (tmp_path / "two", True)):
+        out = tmp_path / f"out-{is_said}"
+        code, output, _ = command("export", folder, "--to", target, "-o", out)
+        assert code == 0
+        said = ("first of them alone", "--read-back 0", "--consensus 0")
+        assert [words in output for words in said] == 3 * [is_said]
+        assert ("the first of its 2 models" in (out / "README.md").read_text()) == is_said
 
 
 @pytest.mark.parametrize("engine", [ct2.CTranslate2Engine, huggingface.HuggingFaceEngine])

@@ -157,15 +157,16 @@ def test_another_precision_than_float32_is_for_torch() -> None:
 def test_a_worker_uses_what_its_parent_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
-    def popen(*_: object, env: dict[str, str], **__: object) -> subprocess.Popen[bytes]:
-        started.append(env[compiled.VARIABLE])
+    def popen(command: list[str], env: dict[str, str], **_: object) -> subprocess.Popen[bytes]:
+        started.append((command[-1], env[compiled.VARIABLE]))
         return real([sys.executable, "-c", ""], env=dict(os.environ))
 
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", popen)
-    for has_kernels in (True, False):
+    for has_kernels, mkl_is_slow_because in ((True, "torch was first"), (False, "")):
+        monkeypatch.setattr("sixfold.mkl.slow_because", lambda reason=mkl_is_slow_because: reason)
         Child(has_kernels).end()
-    assert started == ["on", "off"]
+    assert started == [("on", "off"), ("off", "on")]
 
 
 # They compute the same, with whatever instructions there are

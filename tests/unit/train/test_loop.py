@@ -11,6 +11,7 @@ import sixfold
 from sixfold.data.batches import IdPairs, turn
 from sixfold.text.tokens import BACK_ID
 from sixfold.train import loop
+from sixfold.train.loop import is_better
 
 SETTINGS = (
     "model.layers=1", "model.d_model=16", "model.heads=2", "model.d_ff=16", "model.dropout=0.3",
@@ -58,3 +59,13 @@ def test_the_share_of_the_pairs_is_turned_that_was_asked_for(
     assert len(turned) == (20 if share else 0)
     marks = [pair.begin == BACK_ID for ids in turned for pair in ids]
     assert sum(marks) == pytest.approx(share * len(marks), abs=0.2 * len(marks) * (share == 0.5))
+
+
+def test_where_bleu_differs_by_chance_the_loss_decides() -> None:
+    best = {"bleu": 40.0, "loss": 1.5}
+    assert is_better(0.0, 9.0, {})
+    assert is_better(41.0, 1.6, best)
+    assert not is_better(39.0, 1.4, best)
+    assert is_better(39.9, 1.4, best)
+    assert not is_better(40.1, 1.6, best)
+    assert not is_better(40.0, 1.5, best)

@@ -10,7 +10,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sixfold.train.optimizer import clip, load_optimizer_tensors, make_adam, optimizer_tensors, set_learning_rate
+from sixfold.models.ensemble import make_model
+from sixfold.models.transformer import TransformerConfig
+from sixfold.train.optimizer import (
+    clip,
+    clip_each,
+    load_optimizer_tensors,
+    make_adam,
+    optimizer_tensors,
+    set_learning_rate,
+)
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -117,3 +126,19 @@ def test_a_gradient_that_is_not_finite_shows_in_the_norm() -> None:
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, number)
         assert not math.isfinite(clip(model, 1.0))
+
+
+def test_each_member_is_clipped_as_if_it_were_alone() -> None:
+    shape = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 4, "d_ff": 4, "heads": 2, "vocabulary": 9}
+    model = make_model(TransformerConfig.model_validate({**shape, "members": 2}))
+    for member, size in zip(model.members, (0.001, 10.0), strict=True):
+        for parameter in member.parameters():
+            parameter.grad = torch.full_like(parameter, size)
+    large = clip(model.members[1], math.inf)
+    small = clip(model.members[0], math.inf)
+    assert clip_each(model, 1.0) == pytest.approx(math.hypot(small, large))
+    assert clip(model.members[0], math.inf) == pytest.approx(small)
+    assert clip(model.members[1], math.inf) == pytest.approx(1.0)
+    next(model.members[0].parameters()).grad = None
+    next(model.members[1].parameters()).grad = torch.full((9, 4), math.nan)
+    assert not math.isfinite(clip_each(model, 1.0))

@@ -13,10 +13,16 @@ from sixfold.errors import ConfigError
 from sixfold.models.transformer import PRESETS
 from sixfold.train.plan import Plan, choose, parameter_count
 from sixfold.train.prepare import Survey
-from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+from sixfold.train.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe, shipped_recipes
 
 SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_000, 10_000_000)
 every_size = pytest.mark.parametrize("num_pairs", SIZES)
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan for two cores on any machine."""
+    monkeypatch.setattr("sixfold.train.plan.num_cores", lambda: 2)
 
 
 def sample_of(pairs: Collection[Pair]) -> Sample:
@@ -105,6 +111,40 @@ def test_a_long_run_goes_both_ways_and_reads_back_and_says_so() -> None:
         assert [words in " ".join(plan.reasons) for plan in (short, long)] == [False, True]
 
 
+def test_a_run_long_enough_for_several_models_trains_several_and_says_so() -> None:
+    plans = [choose(surveyed(10_000), {"train": {"minutes": minutes}}) for minutes in (1, 5, 20, 120, 1000)]
+    members = [plan.recipe.model.members for plan in plans]
+    assert members == sorted(members)
+    assert (members[0], members[-1]) == (1, 4)
+    for plan in plans:
+        said = any(f"trains {plan.recipe.model.members} of them side by side" in line for line in plan.reasons)
+        assert said == (plan.recipe.model.members > 1)
+    assert choose(surveyed(10_000), {}).recipe.model.members == 1
+    alone = choose(surveyed(10_000), {"train": {"minutes": 1000}, "model": {"members": 1}})
+    assert alone.recipe.model.members == 1
+    assert choose(surveyed(50), {"train": {"minutes": 1}}).recipe.model.members == 1  # epochs, but hardly steps
+
+
+def test_so_many_models_as_are_wanted_are_planned_as_one_in_so_much_less_time() -> None:
+    for own in ({}, {"preset": "tiny"}):
+        four = choose(surveyed(10_000), {"train": {"minutes": 40}, "model": own | {"members": 4}})
+        one = choose(surveyed(10_000), {"train": {"minutes": 10}, "model": own | {"members": 1}})
+        assert four.recipe.decode == one.recipe.decode
+        assert four.recipe.train == one.recipe.train.model_copy(update={"minutes": 40})
+        assert four.recipe.model == one.recipe.model.model_copy(update={"members": 4})
+        assert four.warnings == one.warnings
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 20, 60, 240])
+def test_a_core_twice_as_fast_gets_the_recipe_of_twice_the_time(minutes: float) -> None:
+    def recipe_for(minutes: float, pace: float) -> Recipe:
+        return choose(surveyed(29_000), {"train": {"minutes": minutes}}, pace=pace).recipe
+
+    faster, longer = recipe_for(minutes, pace=2.0), recipe_for(2 * minutes, pace=1.0)
+    assert faster.model == longer.model
+    assert faster.train.model_copy(update={"minutes": 2 * minutes}) == longer.train
+
+
 def test_only_a_model_that_learns_both_ways_reads_back() -> None:
     def read_back(both_ways: float, **decode: float) -> float:
         wishes: Wishes = {"train": {"minutes": 600, "both_ways": both_ways}, "decode": dict(decode)}
@@ -179,16 +219,16 @@ def test_parameters_are_counted_without_memory_for_them() -> None:
 
 
 @every_size
-@pytest.mark.parametrize(
-    "name", ["paper-base", "paper-big", "wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
-)
-def test_nothing_automatic_gets_into_how_the_paper_trains(num_pairs: int, name: str) -> None:
-    recipe = choose(surveyed(num_pairs), read_recipe(name)).recipe
-    papers = make_recipe(read_recipe(name))
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_nothing_automatic_gets_into_a_recipe_that_comes_along(num_pairs: int, name: str) -> None:
+    uneven = sample_of([Pair("a" * length, "b", 1) for length in (*9 * [20], 200)])  # such pairs would be joined
+    recipe = choose(replace(surveyed(num_pairs), sample=uneven), read_recipe(name)).recipe
+    written = make_recipe(read_recipe(name))
     how = recipe.train.model_dump(exclude={"valid_sentences"})  # how much is looked at changes nothing
-    assert how == papers.train.model_dump(exclude={"valid_sentences"})
-    assert recipe.model == papers.model
-    assert recipe.decode == papers.decode
+    assert how == written.train.model_dump(exclude={"valid_sentences"})
+    assert recipe.model == written.model
+    assert recipe.decode == written.decode
+    assert recipe.data == written.data
 
 
 @pytest.mark.parametrize(

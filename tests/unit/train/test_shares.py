@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
 
+from sixfold.models.ensemble import Ensemble, make_model
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text.tokens import PAD_ID
 from sixfold.train.loss import Objective
@@ -53,7 +56,7 @@ def test_shares_draw_the_same_dropout_for_the_same_seed_and_each_its_own(seed: i
     assert losses[0] != losses[1]
     assert shares.pool is not None
     row = [side[:1] for side in inputs]
-    first, _ = shares.pool.submit(shares.differentiate, row, 1.0, mixed_seed(seed, 0)).result()
+    first, _ = shares.pool.submit(shares.members[0].differentiate, row, 1.0, mixed_seed(seed, 0)).result()
     both = shares.backward([torch.cat([side, side]) for side in row], 1.0, (seed,))
     assert both != pytest.approx(2 * first, rel=1e-6)
 
@@ -81,17 +84,43 @@ def test_a_share_that_fails_leaves_no_gradients_behind(seed: int) -> None:
     class Fails(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.objective = objective
+            self.whole = objective.members[0]
 
         def forward(self, *sides: Tensor) -> Tensor:
             if sides[0].size(0) == 3:  # the second share of seven rows
                 raise MemoryError
-            loss: Tensor = objective(*sides)
+            loss: Tensor = self.whole(*sides)
             return loss
 
+    objective.members[0] = Fails()
     with pytest.raises(MemoryError):
-        Shares(Fails(), 2).backward(inputs, 1.0, (seed,))
+        Shares(objective, 2).backward(inputs, 1.0, (seed,))
     assert not gradients(model)
+
+
+@pytest.mark.parametrize("members", [2, 3, 4])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_models_trained_side_by_side_have_the_gradients_they_would_have_alone(
+    members: int, count: int, seed: int
+) -> None:
+    model, inputs = make_model(CONFIG.model_copy(update={"members": members})), batch()
+    losses, expected = [], []
+    for member in model.members:
+        losses.append(Shares(Objective(member, 0.1), 1).backward(inputs, 0.1, (seed,)))
+        expected.append(gradients(member))
+    loss = Shares(Objective(model, 0.1), count).backward(inputs, 0.1, (seed,))
+    assert loss == pytest.approx(sum(losses) / members, rel=1e-5)
+    for member, wanted in zip(model.members, expected, strict=True):
+        torch.testing.assert_close(gradients(member), wanted)
+
+
+def test_models_trained_side_by_side_drop_different_things(seed: int) -> None:
+    member = Transformer(CONFIG.model_copy(update={"dropout": 0.4})).train()
+    twins = Ensemble([member, copy.deepcopy(member)])
+    for count in (1, 2):
+        Shares(Objective(twins, 0.1), count).backward(batch(), 1.0, (seed,))
+        one, other = (gradients(each) for each in twins.members)
+        assert not any(torch.equal(*pair) for pair in zip(one, other, strict=True))
 
 
 def test_the_number_of_shares_follows_threads_batch_and_device() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
+from sixfold.models.ensemble import make_model
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.train.start import leading_eigenvectors, start_from_words, ties
 
@@ -95,3 +96,11 @@ def test_the_eigenvectors_are_those_of_a_full_decomposition() -> None:
     found, directions = leading_eigenvectors((matrix + matrix.T) / 2, 4)
     torch.testing.assert_close(found, values[:4], rtol=1e-4, atol=1e-3)
     torch.testing.assert_close((directions.T @ vectors[:, :4]).abs(), torch.eye(4), atol=1e-3, rtol=0)
+
+
+def test_models_trained_side_by_side_begin_with_the_same_neighbours_in_other_directions(corpus: Corpus) -> None:
+    model = make_model(small_model().config.model_copy(update={"members": 2}))
+    start_from_words(model, corpus)
+    one, other = (member.embedding.weight[FIRST : FIRST + 2 * WORDS] for member in model.members)
+    torch.testing.assert_close(one @ one.T, other @ other.T, atol=0.05, rtol=0)
+    assert (one - other).norm(dim=1).min() > 0.5
