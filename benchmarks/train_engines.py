@@ -196,6 +196,7 @@ ENGINES: dict[str, Callable[[Size], Step]] = {
     "torch": torch_step,
     "huggingface": huggingface_step,
     "huggingface-tuned": huggingface_step,
+    "huggingface-mkl": huggingface_step,
     "roofline": roofline_step,
 }
 
@@ -204,7 +205,7 @@ def main(engine: str, case: str) -> None:
     """Answer every line, a number of steps, with what they took, until the lines end."""
     torch.set_num_threads(num_cores())
     torch.manual_seed(1)
-    if engine in ("sixfold", "huggingface-tuned", "roofline"):
+    if engine in ("sixfold", "huggingface-tuned", "huggingface-mkl", "roofline"):
         raise_malloc_thresholds()
     batches, padding_share = make_batches()
     step, order = ENGINES[engine](CASES[case]), cycle(batches)

@@ -9,8 +9,8 @@ an allocator is tuned for a whole process; they take turns, and those that wait 
 
 - `sixfold`: the step of `sixfold train`.
 - `torch`: `torch.nn.Transformer` between tied embeddings, in a plain loop.
-- `huggingface`: `MarianMTModel` in a plain loop; `huggingface-tuned`: with glibc's thresholds raised as ours are,
-  and on AMD's processors with MKL's fast kernels, as ours.
+- `huggingface`: `MarianMTModel` in a plain loop; `huggingface-tuned`: with glibc's thresholds raised as ours are;
+  `huggingface-mkl`, on AMD's processors: with MKL's fast kernels too, which nobody has there but us.
 - `roofline`: the matrix products of such a step with its weights and nothing else.
 """
 
@@ -28,10 +28,11 @@ from pathlib import Path
 
 from report import Record, publish, record, take_turns
 from sixfold.compiled import VARIABLE
+from sixfold.mkl import is_underrated
 from train_engines import CASES, ENGINES
 
 STEPS = {"tiny": 6, "base": 1}  # in a turn: some seconds
-AS_THEY_ARE = ("torch", "huggingface")  # without what we do for a process
+USUAL_KERNELS = ("torch", "huggingface", "huggingface-tuned")  # not those that sixfold.mkl asks for
 UNITS = {"target_tokens_per_second": "1/s", "peak_memory": "MB", "padding_share": "share"}
 
 
@@ -56,7 +57,7 @@ class Engine:
 def started(engine: str, case: str) -> Iterator[Engine]:
     """Start an engine; it ends when its input does."""
     program = Path(__file__).with_name("train_engines.py")
-    environment = os.environ | ({VARIABLE: "off"} if engine in AS_THEY_ARE else {})
+    environment = os.environ | ({VARIABLE: "off"} if engine in USUAL_KERNELS else {})
     with subprocess.Popen(
         [sys.executable, str(program), engine, case],
         stdin=subprocess.PIPE,
@@ -79,11 +80,16 @@ def measure(case: str, names: Sequence[str], steps: int, rounds: int) -> Iterato
             yield record("train_speed", case, name, metric, values, UNITS[metric])
 
 
+def engines_here() -> list[str]:
+    """Return the engines that differ on this machine."""
+    return [name for name in ENGINES if name != "huggingface-mkl" or is_underrated()]
+
+
 def main() -> None:
     """Read the options, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=engines_here())
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="the tiny model, one short round")

@@ -50,8 +50,6 @@ def export(
         typer.echo(f"Here {info.model.members} models are averaged; there it is the first of them alone.")
     if info.decode.read_back:
         typer.echo("Here the model reads its translations back; there it cannot, as here with --read-back 0.")
-    if info.decode.consensus:
-        typer.echo("Here its hypotheses are compared; there the best score wins, as here with --consensus 0.")
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

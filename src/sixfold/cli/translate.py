@@ -78,14 +78,6 @@ def translate(
             rich_help_panel=SEARCH,
         ),
     ] = None,
-    consensus: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARPNESS",
-            help="Prefer what is most like other hypotheses (the better, the more they count); 0: the best score.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
     diverse: Annotated[
         float | None,
         typer.Option(
@@ -156,7 +148,6 @@ def translate(
         n_best=n_best,
         length_penalty=length_penalty,
         read_back=read_back,
-        consensus=consensus,
         sample=sample,
         top_k=top_k,
         top_p=top_p,
@@ -285,7 +276,6 @@ def as_record(translator: Translator, translation: Translation, tokens: Sequence
         "text": translation.text,
         "score": translation.score,
         "read_back": translation.read_back,
-        "agreement": translation.agreement,
         "log_probability": translation.log_probability,
         "num_tokens": translation.num_tokens,
         "is_cut": translation.is_cut,

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Literal
 
 from torch import Tensor
 
 from sixfold.decode.constraints import Phrase, Required, constrained_search
 from sixfold.decode.diverse import diverse_search
-from sixfold.decode.options import BOUNDS, SearchOptions, shown
+from sixfold.decode.options import BOUNDS, SearchOptions
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
 from sixfold.decode.sampling import Choose, Sampler, most_probable, sample_search
 from sixfold.decode.search import BeamOptions, Hypothesis, Rule, Stepper, beam_search, greedy_search
@@ -43,10 +42,8 @@ class Search:
         self.options, self.spelling = options, spelling
         self.extra_tokens, self.longest_target = defaults.extra_tokens, longest_target
         self.beam = resolve(options, defaults)
-        refuse_unlearned(options, defaults)
-        self.read_back = choice_among("read_back", options, defaults, self.beam.beam)
-        self.consensus = choice_among("consensus", options, defaults, self.beam.beam)
-        if self.chooses:
+        self.read_back = weight_of_reading_back(options, defaults, self.beam.beam)
+        if self.read_back:  # whichever is found may be the best when it is read back
             self.beam = replace(self.beam, n_best=self.beam.beam)
         self.prefix = ForcedPrefix(options.prefix, spelling) if options.prefix else None
         self.forbidden = ForbiddenWords(options.forbid, spelling) if options.forbid else None
@@ -58,11 +55,6 @@ class Search:
     def width(self) -> int:
         """How many hypotheses of a sentence are in memory at once."""
         return self.options.n_best if self.options.sample else self.beam.beam
-
-    @property
-    def chooses(self) -> bool:
-        """Whether any of the hypotheses that a beam finished may turn out to be the best."""
-        return bool(self.read_back or self.consensus)
 
     @property
     def can_stream(self) -> bool:
@@ -170,28 +162,18 @@ def resolve(options: SearchOptions, defaults: DecodeConfig) -> BeamOptions:
     return BeamOptions(beam, alpha, options.n_best)
 
 
-def refuse_unlearned(options: SearchOptions, defaults: DecodeConfig) -> None:
-    """Refuse to read back with a model that was never taught to."""
+def weight_of_reading_back(options: SearchOptions, defaults: DecodeConfig, beam: int) -> float:
+    """Return what the source counts when it is read back; nothing, where there is nothing to choose from."""
     if options.read_back and not defaults.read_back:
         raise ConfigError(
             "This model cannot read back: it was not trained both ways.",
             "Leave read-back out, or train with --set train.both_ways=0.2",
         )
-
-
-def choice_among(
-    how: Literal["read_back", "consensus"], options: SearchOptions, defaults: DecodeConfig, beam: int
-) -> float:
-    """Return what a way to choose among hypotheses counts; nothing, where there is nothing to choose from."""
-    wish: float | None = getattr(options, how)
-    if wish and beam < 2:
-        raise ConfigError(
-            f"{shown(how)} needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it."
-        )
+    if options.read_back and beam < 2:
+        raise ConfigError("read-back needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")
     if beam < 2 or options.sample is not None or options.diverse is not None:
         return 0.0
-    default: float = getattr(defaults, how)
-    return default if wish is None else wish
+    return defaults.read_back if options.read_back is None else options.read_back
 
 
 def spell(phrase: str, tokenizer: Tokenizer) -> Phrase:

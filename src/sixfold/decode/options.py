@@ -13,7 +13,6 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "n_best": (1, 128),
     "length_penalty": (0, 10),
     "read_back": (0, 10),
-    "consensus": (0, 100),
     "sample": (0.01, 10),
     "top_k": (1, 1_000_000),
     "top_p": (1e-6, 1),
@@ -34,7 +33,6 @@ class SearchOptions:
     n_best: int = 1  # translations of each text
     length_penalty: float | None = None  # α of the GNMT length penalty
     read_back: float | None = None  # what the source's score counts, when it is read back from a hypothesis
-    consensus: float | None = None  # prefer what is most like the others; how much more better ones count
     sample: float | None = None  # draw at random, at this temperature, instead of searching for the best
     top_k: int | None = None  # draw from the k most probable tokens only
     top_p: float | None = None  # draw from the most probable tokens that have this probability together
@@ -61,9 +59,9 @@ class SearchOptions:
     def check_together(self) -> None:
         """Refuse what contradicts itself."""
         for name, others in (
-            ("sample", ("beam", "diverse", "require", "read_back", "consensus")),
+            ("sample", ("beam", "diverse", "require", "read_back")),
             ("require", ("diverse", "no_repeat")),
-            ("diverse", ("read_back", "consensus")),
+            ("read_back", ("diverse",)),
         ):
             for other in others:
                 if getattr(self, name) and getattr(self, other) and (other, self.beam) != ("beam", 1):

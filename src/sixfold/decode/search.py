@@ -84,7 +84,6 @@ class Hypothesis:
     score: float  # log-probability divided by the length penalty
     is_cut: bool = False  # the length limit ended it, not the model
     read_back: float = 0.0  # what is added to the score for the source, read back from it
-    agreement: float = 0.0  # how much it is like the other hypotheses, from 0 to 1, if they were compared
 
 
 @dataclass(frozen=True)

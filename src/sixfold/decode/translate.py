@@ -20,7 +20,6 @@ from torch import Tensor
 from sixfold.data.batches import pad
 from sixfold.decode.alignment import Link, align_ids
 from sixfold.decode.assemble import Search
-from sixfold.decode.consensus import by_consensus
 from sixfold.decode.engine import Engine, padded_length
 from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.flags import Flag, find_flags
@@ -64,8 +63,7 @@ class Translation:
     num_tokens: int  # end mark included
     is_cut: bool = False  # the output reached its length limit
     source_is_cut: bool = False  # the input was longer than a model reads at once
-    read_back: float = 0.0  # what is added to the score for the source, read back from it
-    agreement: float = 0.0  # how much it is like the other hypotheses, if they were compared: the best most
+    read_back: float = 0.0  # what is added to the score for the source, read back; the best has most of both
     tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end mark included
 
 
@@ -240,18 +238,14 @@ class Translator:
     def search_batch(self, ids: list[list[int]], search: Search, places: Sequence[int]) -> list[list[Hypothesis]]:
         """Search the translations of one batch of token ids, which stand in these places of the input."""
         found = search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
-        return self.choose(found, ids, search) if search.chooses else found
+        return self.read_back(found, ids, search) if search.read_back else found
 
-    def choose(
+    def read_back(
         self, found: list[list[Hypothesis]], ids: list[list[int]], search: Search
     ) -> list[list[Hypothesis]]:
-        """Return the n best of the hypotheses, read back and compared with each other as the search says."""
-        if search.read_back:
-            found = read_back(found, ids, self.scores_back, search.read_back, search.beam.alpha)
-        if search.consensus:
-            texts = [[self.text(each.tokens) for each in some] for some in found]
-            found = [by_consensus(*each, search.consensus) for each in zip(found, texts, strict=True)]
-        return [each[: search.options.n_best] for each in found]
+        """Return the n best of the hypotheses when the sources are read back from them."""
+        ordered = read_back(found, ids, self.scores_back, search.read_back, search.beam.alpha)
+        return [each[: search.options.n_best] for each in ordered]
 
     def scores_back(self, inputs: Sequence[list[int]], outputs: Sequence[list[int]]) -> list[float]:
         """Return the log-probability of each output after its input, from target to source.
@@ -305,7 +299,6 @@ class Translator:
             is_cut=hypothesis.is_cut,
             source_is_cut=source_is_cut,
             read_back=hypothesis.read_back,
-            agreement=hypothesis.agreement,
             tokens=hypothesis.tokens,
         )
 

@@ -25,7 +25,6 @@ from sixfold.text.words import words
 
 WIDEST_BEAM = 16  # a wider tree cannot be read
 READ_BACK = "What the beam finished was also judged by how probable the source is, read back from it."
-CONSENSUS = "Of what the beam finished, this was chosen because it is most like all of it, the better the more."
 SEVERAL = "{} models are averaged here: they chose the words together. The attention shown is that of the first."
 NUM_ALTERNATIVES = 8
 FEWEST_POSITIONS, MOST_POSITIONS = 64, 128  # of the positional encoding
@@ -157,8 +156,8 @@ def watched_search(translator: Translator, search: Search, ids: list[int]) -> tu
     [found] = beam_search(translator.start([ids]), limits, BOS_ID, EOS_ID, beam, search.rules, steps.append)
     if not found:
         raise ConfigError("No translation has all that is asked for and nothing forbidden.")
-    if search.chooses:
-        [found] = translator.choose([found], [ids], search)
+    if search.read_back:
+        [found] = translator.read_back([found], [ids], search)
         return found[0], steps
     best = found[0]
     return finished_hypothesis(best.tokens, best.log_probability, search.beam.alpha, best.is_cut), steps
@@ -191,8 +190,6 @@ def how_chosen(translator: Translator, search: Search) -> Iterator[str]:
         yield SEVERAL.format(len(translator.models))
     if search.read_back:
         yield READ_BACK
-    if search.consensus:
-        yield CONSENSUS
 
 
 def with_end(translator: Translator, ids: list[int]) -> tuple[Token, ...]:

@@ -43,9 +43,6 @@ class DecodeConfig(BaseModel):
     length_penalty: float = Field(0.6, ge=0, le=10, description="α of the GNMT penalty ((5+length)/6)^α")
     extra_tokens: int = Field(50, ge=1, le=10_000, description="an output may be this much longer than its input")
     read_back: float = Field(0.0, ge=0, le=10, description="what the source's score after the output counts")
-    consensus: float = Field(
-        0.0, ge=0, le=100, description="how much more a better output counts, of those that the best is most like"
-    )
 
 
 class FileDigest(BaseModel):

@@ -13,7 +13,6 @@ def model_card(info: ModelInfo, parameters: int) -> str:
     shape = info.model
     files = info.corpus.get("files")
     names = [str(file["path"]) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-    comparing = f", consensus {info.decode.consensus:g}" if info.decode.consensus else ""
     reading = f", reads back with weight {info.decode.read_back:g}" if info.decode.read_back else ""
     several = f"{shape.members} Transformers whose predictions are averaged, each with"
     kind = several if shape.members > 1 else "Transformer,"
@@ -31,7 +30,7 @@ feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shap
 | vocabulary | {shape.vocabulary:,} subwords for both languages, any Unicode text |
 | validation | BLEU {scores.get("bleu", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
 at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("metric", "")}) |
-| decoding | beam {info.decode.beam}, length penalty {info.decode.length_penalty}{reading}{comparing} |
+| decoding | beam {info.decode.beam}, length penalty {info.decode.length_penalty}{reading} |
 
 The validation text was held out of the training text or given apart; it is of the same kind, so expect less on
 other kinds. The model has no knowledge beyond its training text and can be wrong with confidence.

@@ -227,8 +227,6 @@ def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
     yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
     if recipe.decode.read_back:
         yield "reads its translations back, and prefers those from which it can tell the source"
-    if recipe.decode.consensus:
-        yield "takes of what the beam found that which is most like the rest"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:

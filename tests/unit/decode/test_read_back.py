@@ -107,7 +107,7 @@ def test_the_explained_translation_is_the_one_that_reading_back_chose(
 def test_where_there_is_nothing_to_choose_from_nothing_is_read(
     reader: Translator, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(Translator, "choose")
+    monkeypatch.delattr(Translator, "read_back")
     reader.search(sentences[:3], SearchOptions(beam=1))
     reader.search(sentences[:3], SearchOptions(sample=1.0))
     reader.search(sentences[:3], SearchOptions(diverse=0.5, n_best=2))

@@ -131,7 +131,7 @@ def test_what_is_unknown_is_refused_and_the_nearest_suggested(wishes: str, unkno
 def test_what_is_like_nothing_known_gets_the_list() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_settings(["decode.zzz=1"])
-    assert raised.value.hint == "Known: beam, length_penalty, extra_tokens, read_back, consensus."
+    assert raised.value.hint == "Known: beam, length_penalty, extra_tokens, read_back."
 
 
 def test_an_unknown_key_of_a_file_is_refused_with_the_file(tmp_path: Path) -> None:
