@@ -29,12 +29,12 @@ CASES = {
     "two models": ("model.preset=tiny", "model.members=2", "train.batch_tokens=1024"),
 }
 STEPS = {"quick": 1200, "tiny": 240, "small": 500, "two models": 500}
+FEW_STEPS = 60
 CHECKPOINTS = 6
 
 
-def compare(case: str, corpus: list[str]) -> dict[str, float]:
+def compare(case: str, steps: int, corpus: list[str]) -> dict[str, float]:
     """Plan a training, do it, and return how much more it took than foretold."""
-    steps = STEPS[case]
     wanted = (*CASES[case], f"train.steps={steps}", f"train.checkpoint_every={steps // CHECKPOINTS}")
     settings = as_options((*wanted, "train.patience=0"))
     sixfold = [sys.executable, "-m", "sixfold"]
@@ -63,9 +63,9 @@ def seconds_a_step(log: list[dict[str, float]]) -> float:
     return sum(times) / len(times)
 
 
-def measure(cases: list[str], corpus: list[str], rounds: int) -> Iterator[Record]:
-    """Yield the ratios of all cases."""
-    turns = take_turns({case: partial(compare, case, corpus) for case in cases}, rounds)
+def measure(steps: dict[str, int], corpus: list[str], rounds: int) -> Iterator[Record]:
+    """Yield the ratios of all cases, each with its number of steps."""
+    turns = take_turns({case: partial(compare, case, some, corpus) for case, some in steps.items()}, rounds)
     for case, metrics in turns.items():
         for metric, values in metrics.items():
             yield record("plan_accuracy", case, "sixfold", metric, values, "of plan")
@@ -78,13 +78,15 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="the tiny model, a few steps: rougher")
     options = parser.parse_args()
+    steps = {"tiny": FEW_STEPS} if options.quick else {case: STEPS[case] for case in options.cases}
     with tempfile.TemporaryDirectory() as scratch:
         corpus = options.corpus
         if not corpus:
             fetch("phrasebook", Path(scratch) / "phrasebook", num_pairs=PAIRS)
             corpus = [str(Path(scratch) / "phrasebook" / f"train.{side}") for side in ("en", "de")]
-        records = list(measure(options.cases, corpus, options.rounds))
+        records = list(measure(steps, corpus, options.rounds))
     publish(records, "Training: what happened, divided by what was foretold", options.json)
 
 

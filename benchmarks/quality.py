@@ -4,7 +4,8 @@
     python benchmarks/quality.py train.en train.de val.en val.de --pairs 5000 --minutes 5 --changes all --seeds 1 2
 
 Every run is `sixfold train` with the automatic recipe on so many pairs, drawn at random, and with one change. The
-seeds are those of the training; the pairs are the same for all. The value is the median over the seeds.
+seeds are those of the training; the pairs are the same for all. The value is the median over the seeds. Without
+files it is the phrasebook that is learned, which is no test of quality.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from report import Record, as_options, publish, record, run, take_turns
+from sixfold.data.corpora import fetch
 from sixfold.data.readers import open_pairs
 
 AUTOMATIC = "automatic recipe"
@@ -86,9 +88,14 @@ def draw(corpus: Corpus, num_pairs: int, folder: Path) -> Corpus:
     return source, target
 
 
-def measure(corpora: list[Corpus], options: argparse.Namespace) -> Iterator[Record]:
+def phrasebook(num_pairs: int, folder: Path) -> list[Path]:
+    """Write the phrasebook with so many pairs to train on."""
+    fetch("phrasebook", folder, num_pairs=num_pairs)
+    return [folder / f"{split}.{side}" for split in ("train", "val") for side in ("en", "de")]
+
+
+def measure(corpora: list[Corpus], valid: Corpus, options: argparse.Namespace) -> Iterator[Record]:
     """Train on all corpora with all changes, seed by seed, and yield the scores."""
-    valid = (options.valid_source, options.valid_target)
     for num_pairs, train in zip(options.pairs, corpora, strict=True):
         measures = {
             change: partial(train_and_score, change, train, valid, options.minutes, iter(options.seeds))
@@ -102,20 +109,24 @@ def measure(corpora: list[Corpus], options: argparse.Namespace) -> Iterator[Reco
 def main() -> None:
     """Read the options, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("train_source", "train_target", "valid_source", "valid_target"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--pairs", type=int, nargs="+", required=True)
+    parser.add_argument("text", type=Path, nargs="*", help="train and held-out, both languages of each")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000])
     parser.add_argument("--minutes", type=float, default=10, help="for each training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--changes", nargs="+", choices=[*CHANGES, *NOT_KEPT, "all"], default=[AUTOMATIC])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="5,000 pairs for 24 seconds")
     options = parser.parse_args()
+    if len(options.text) not in (0, 4):
+        parser.error(f"give four files, train and held-out in both languages, or none; got {len(options.text)}")
+    if options.quick:
+        options.pairs, options.minutes = [5000], 0.4
     if "all" in options.changes:
         options.changes = [*CHANGES, *NOT_KEPT]
     with tempfile.TemporaryDirectory() as scratch:
-        whole = (options.train_source, options.train_target)
-        corpora = [draw(whole, num_pairs, Path(scratch)) for num_pairs in options.pairs]
-        records = list(measure(corpora, options))
+        source, target, *held_out = options.text or phrasebook(max(options.pairs), Path(scratch))
+        corpora = [draw((source, target), num_pairs, Path(scratch)) for num_pairs in options.pairs]
+        records = list(measure(corpora, (held_out[0], held_out[1]), options))
     publish(records, f"Held-out quality after {options.minutes:g} minutes", options.json)
 
 
