@@ -118,7 +118,7 @@ def test_the_explanation_opens_in_a_frame_without_an_origin(opened: Page) -> Non
     assert answered.value.ok
     frame = opened.frame(name="explanation")
     assert frame
-    frame.wait_for_selector("svg, canvas", timeout=15_000)
+    frame.wait_for_selector("svg, canvas")
     assert frame.evaluate("window.origin") == "null"
     opened.keyboard.press("Escape")
     opened.wait_for_selector("#sheet", state="hidden")
@@ -136,9 +136,10 @@ def test_hostile_text_stays_text(opened: Page) -> None:
     assert opened.evaluate("window.hit") is None
     with opened.expect_response("**/explain"):
         opened.click("#explain")
-    opened.wait_for_timeout(500)
     frame = opened.frame(name="explanation")
     assert frame
+    frame.wait_for_selector("svg, canvas")
+    opened.wait_for_timeout(500)  # for what must not happen
     assert frame.evaluate("window.hit") is None
     assert opened.evaluate("window.hit") is None
     assert opened.errors == []  # type: ignore[attr-defined]
@@ -151,6 +152,7 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(browser: Browser, serve
     page.fill("#source", "The old man sees a dog. " * 8 + "x" * 300)
     page.wait_for_selector(".word")
     page.locator(".word").first.tap()
+    page.wait_for_selector("#mirror mark", state="attached")
     assert page.locator("#mirror mark").count() >= 1
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.goto(f"{server.address}/docs")

@@ -58,8 +58,8 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_at_most_one_interval(
     run.wait_for(lambda: run.saved_steps()[-1] > 20, lambda: process.poll() is None)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    while "Ctrl-C again" not in process.stderr.readline():
-        pass
+    while "Ctrl-C again" not in (line := process.stderr.readline()):
+        assert line, "it ended before it was interrupted"
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
     _, messages = process.communicate()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 def test_without_a_network_the_demo_says_so_and_tells_its_story_with_the_phrasebook(tmp_path: Path) -> None:
     environment = {**os.environ, "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(

@@ -104,9 +104,9 @@ def test_a_recipe_is_followed_and_settings_win(command: Command, files: tuple[st
 def test_a_time_budget_is_kept_and_leaves_a_model(command: Command, files: tuple[str, str]) -> None:
     settings = [*TINY, "--set", "train.steps=1000000", "--set", "train.warmup_steps=5"]
     began = time.monotonic()
-    _, _, messages = command("train", *files, "-o", "model", *settings, "--minutes", "0.07")
+    _, _, messages = command("train", *files, "-o", "model", *settings, "--minutes", "0.15")
     assert "the time is up" in messages
-    assert 3 < time.monotonic() - began < 30  # a busy machine may be late
+    assert 8 < time.monotonic() - began < 60  # a busy machine may be late
     rates = [float(str(record["learning_rate"])) for record in log("model") if record["kind"] == "step"]
     assert 0 < rates[-1] < 0.5 * max(rates)  # the schedule fits itself to the time
     assert sixfold.load("model").translate(["red"])

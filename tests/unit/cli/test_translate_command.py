@@ -225,7 +225,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(start: Start, small_model: Smal
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(b"one two\n" * 4001)
+        process.stdin.write(b"one two\n" * 8000)  # the answers to which no pipe holds
         process.stdin.close()
         assert process.stdout.readline() == b"eins zwei\n"
         process.stdout.close()

@@ -24,5 +24,5 @@ def test_measuring_changes_neither_random_numbers_nor_threads(seed: int) -> None
 
 
 def test_two_measurements_agree(seed: int) -> None:  # noqa: ARG001
-    first, second = measure_pace(), measure_pace()
-    assert 0.5 < first / second < 2
+    # A neighbour that comes between two of them may slow one down.
+    assert any(0.5 < measure_pace() / measure_pace() < 2 for _ in range(4))
