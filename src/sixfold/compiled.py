@@ -27,7 +27,8 @@ VARIABLE = "SIXFOLD_KERNELS"  # off: do without
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 WIDE = ("-march=native", "-mprefer-vector-width=512")
-TARGETS = (WIDE, ("-march=native",), ("-march=x86-64-v3",), ())  # tried in this order
+Targets = tuple[tuple[str, ...], ...]
+TARGETS: Targets = (WIDE, ("-march=native",), ("-march=x86-64-v3",), ())  # tried in this order
 SECONDS = 120.0
 OPENING = threading.Lock()  # threads that need a library at the same time must not all compile it
 
@@ -40,39 +41,39 @@ class Compiled:
     reason: str  # empty if there is one
 
 
-def compiled(source: Path, trial: str, flags: tuple[str, ...] = ()) -> Compiled:
+def compiled(source: Path, trial: str, flags: tuple[str, ...] = (), is_for_any: bool = False) -> Compiled:
     """Return the library of a C file, compiling it the first time, with some flags more than usual.
 
     `trial` is the `module:function` that a child process calls with a new library's path: it raises if the library
-    does not compute what it should.
+    does not compute what it should. `is_for_any` says that no processor would be better served than any other.
     """
     if os.environ.get(VARIABLE, "").lower() in ("off", "0", "no"):
         return Compiled(None, f"{VARIABLE} says so")
     with OPENING:
-        return opened(source, trial, flags)
+        return opened(source, trial, flags, ((),) if is_for_any else TARGETS)
 
 
 @cache
-def opened(source: Path, trial: str, flags: tuple[str, ...]) -> Compiled:
+def opened(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> Compiled:
     """Load a library, once in a process."""
     try:
-        path = library_path(source, trial, flags)
+        path = library_path(source, trial, flags, targets)
         if not path.exists():
-            build(source, trial, flags, path)
+            build(source, trial, flags, targets, path)
         return Compiled(ctypes.CDLL(str(path)), "")
     except (OSError, RuntimeError, WorkError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
         return Compiled(None, str(error))
 
 
-def library_path(source: Path, trial: str, flags: tuple[str, ...]) -> Path:
+def library_path(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> Path:
     """Return the file of the library made of this source for this processor."""
-    command = (*FLAGS, *flags, *map(str, TARGETS), trial)
+    command = (*FLAGS, *flags, *map(str, targets), trial)
     facts = (*command, cpu_model(), cpu_flags(), platform.machine(), platform.release())
     digest = hashlib.sha256(source.read_bytes() + "\0".join(facts).encode()).hexdigest()[:16]
     return cache_folder() / f"{source.stem}-{digest}.so"
 
 
-def build(source: Path, trial: str, flags: tuple[str, ...], path: Path) -> None:
+def build(source: Path, trial: str, flags: tuple[str, ...], targets: Targets, path: Path) -> None:
     """Compile the library for the most capable target that works here; a failure is remembered."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
@@ -82,7 +83,7 @@ def build(source: Path, trial: str, flags: tuple[str, ...], path: Path) -> None:
     if note.exists():
         raise WorkError(note.read_text(encoding="utf-8"))
     with replacing(path) as temporary:
-        failure = first_failure([compiler, *FLAGS, *flags], source, trial, temporary)
+        failure = first_failure([compiler, *FLAGS, *flags], targets, source, trial, temporary)
         if failure:
             note.write_text(failure, encoding="utf-8")
             raise WorkError(failure)
@@ -94,12 +95,12 @@ def identity(program: str) -> str:
     return f"{program} {status.st_size} {status.st_mtime_ns}"
 
 
-def first_failure(compiler: list[str], source: Path, trial: str, path: Path) -> str:
+def first_failure(compiler: list[str], targets: Targets, source: Path, trial: str, path: Path) -> str:
     """Compile for one target after the other until one passes its trial; return what went wrong if none does."""
     module, _, function = trial.partition(":")
     child = [sys.executable, "-P", "-c", f"import sys; from {module} import {function}; {function}(sys.argv[1])"]
     failures = []
-    for target in TARGETS:
+    for target in targets:
         command = [*compiler, *target, str(source), "-o", str(path), "-lm"]
         failure = failure_of(command, "compiling") or failure_of([*child, str(path)], "the trial")
         if not failure:

@@ -110,6 +110,20 @@ def test_one_process_can_go_on_with_the_run_of_two(tmp_path: Path, two_ranks: Ru
     assert run.losses() == pytest.approx(two_ranks.losses(), abs=1e-5)
 
 
+def test_two_processes_can_go_on_with_the_run_of_one(
+    tmp_path: Path,
+    train_alone: Callable[..., Run],
+    alone: Run,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sixfold.train.loop.num_shares", lambda *_: 2)  # as on several cores
+    run = train_alone().copied(tmp_path / "model", up_to=10)
+    command = [*LAUNCH, "train", "--resume", "-o", str(run.folder)]
+    subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)
+    assert run.losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
 def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
     tmp_path: Path, two_ranks: Run, environment: dict[str, str]
 ) -> None:

@@ -21,7 +21,7 @@ class EnsembleStepper:
 
     def step(self, tokens: Tensor) -> Tensor:
         """Return the averaged log-probabilities (R, V) of the next token."""
-        return average([stepper.step(tokens) for stepper in self.steppers])
+        return average((stepper.step(tokens) for stepper in self.steppers), len(self.steppers))
 
     def select(self, sentences: Tensor | None, rows: Tensor) -> None:
         """Keep these sentences and rows of every model."""

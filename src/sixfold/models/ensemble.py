@@ -9,7 +9,7 @@ Shapes: B pairs, M source positions, T target positions, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import cast
 
@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.models.transformer import Transformer, TransformerConfig
+
+LOWEST = torch.finfo(torch.float32).min  # two probabilities of 0 are one of 0: no infinity is taken from another
 
 
 class Ensemble(nn.Module):
@@ -28,7 +30,8 @@ class Ensemble(nn.Module):
 
     def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
         """Return the averaged log-probabilities (B, T, V), which are their own log-softmax."""
-        return average([model(source, target_in).log_softmax(dim=-1) for model in self.models])
+        each = (model(source, target_in).log_softmax(dim=-1) for model in self.models)  # one after the other
+        return average(each, len(self.models))
 
     @property
     def members(self) -> list[Transformer]:
@@ -52,6 +55,15 @@ def make_model(config: TransformerConfig) -> Model:
     return Ensemble([Transformer(alone) for _ in range(config.members)])
 
 
-def average(log_probs: Sequence[Tensor]) -> Tensor:
-    """Return the logarithm of the average probability."""
-    return reduce(torch.logaddexp, log_probs) - math.log(len(log_probs))
+def average(log_probs: Iterable[Tensor], count: int) -> Tensor:
+    """Return the logarithm of the average of so many probabilities, given as logarithms."""
+    return reduce(log_of_sum, log_probs) - math.log(count)
+
+
+def log_of_sum(first: Tensor, second: Tensor) -> Tensor:
+    """Return log(exp(first) + exp(second)) with the same bits wherever in a tensor a number stands.
+
+    `torch.logaddexp` rounds the last few numbers of a tensor in another way than the rest.
+    """
+    larger, smaller = torch.maximum(first, second), torch.minimum(first, second)
+    return larger + (smaller - larger.clamp_min(LOWEST)).exp().log1p()

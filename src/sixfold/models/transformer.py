@@ -83,6 +83,11 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        if config.members != 1:
+            raise ConfigError(
+                f"A Transformer is one model, but members={config.members}.",
+                "sixfold.models.ensemble.make_model makes several.",
+            )
         self.config = config
         self.embedding = TiedEmbedding(config.vocabulary, config.d_model)
         self.source_positions = make_positions(config)

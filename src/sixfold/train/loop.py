@@ -62,16 +62,20 @@ class RunState:
     stale: int = 0  # validations since the best one
     skipped: int = 0  # steps left out because their loss or gradient was not finite
     best: dict[str, float] = field(default_factory=dict)  # step, bleu and loss of the published model
+    highest_bleu: float = 0.0  # of all validations
     best_weights: str = ""
     shares: int = 1  # in which a batch is computed; other sums would be other bits
     finished: str = ""  # why the run ended, once it has
 
 
-def is_better(bleu: float, loss: float, best: dict[str, float]) -> bool:
-    """Return whether a model is better than the best so far: by BLEU or, where that may be chance, by loss."""
-    if not best:
+def is_better(bleu: float, loss: float, state: RunState) -> bool:
+    """Return whether a model is better than the best so far: by BLEU or, where that may be chance, by loss.
+
+    What is compared is the highest BLEU there was, or many small losses of BLEU could add up to a large one.
+    """
+    if not state.best or bleu >= state.best["bleu"] + CHANCE:
         return True
-    return loss < best["loss"] if abs(bleu - best["bleu"]) < CHANCE else bleu > best["bleu"]
+    return loss < state.best["loss"] and bleu > state.highest_bleu - CHANCE
 
 
 class Trainer:
@@ -145,8 +149,9 @@ class Trainer:
 
     @cached_property
     def shares(self) -> Shares:
-        """The cores' shares of a batch, as many as the run began with."""
-        return Shares(self.objective, self.state.shares)
+        """The cores' shares of a batch, as many as the run began with; a rank's batch and a GPU's are one."""
+        is_alone = self.ranks.world == 1 and self.device.type == "cpu"
+        return Shares(self.objective, self.state.shares if is_alone else 1)
 
     def read(self, pairs: Ids, step: int) -> Batch:
         """Read the whole batch of a step; every rank reads all of it and trains on its share."""
@@ -315,7 +320,8 @@ class Trainer:
         """Measure the current and the averaged weights, and publish the better if it is the best so far."""
         name, weights, loss = min(self.candidates(stop), key=lambda candidate: candidate[2])
         bleu, sample = self.validator.translate(self.evaluation_model(weights), stop.check)
-        is_best = is_better(bleu, loss, self.state.best)
+        is_best = is_better(bleu, loss, self.state)
+        self.state.highest_bleu = max(self.state.highest_bleu, bleu)
         self.state.stale = 0 if is_best else self.state.stale + 1
         if is_best:
             self.state.best = {"step": self.state.step, "bleu": bleu, "loss": loss}

@@ -68,7 +68,7 @@ class TrainConfig(BaseModel):
     checkpoint_every: int = Field(1000, ge=1, description="steps between two checkpoints and validations")
     average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
-    patience: int = Field(0, ge=0, description="validations without a better BLEU before stopping; 0: never")
+    patience: int = Field(0, ge=0, description="validations without a better model before stopping; 0: never")
     valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
 
 
@@ -209,7 +209,7 @@ def expand_model(keys: Mapping[str, Json]) -> dict[str, Json]:
         preset = str(rest.pop("preset"))
         if preset not in PRESETS:
             raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
-        expanded.update(PRESETS[preset].model_dump())
+        expanded.update(PRESETS[preset].model_dump(exclude={"members"}))  # how many is not a shape
     if "layers" in rest:
         expanded["encoder_layers"] = expanded["decoder_layers"] = rest.pop("layers")
     return {**expanded, **rest}

@@ -1,5 +1,5 @@
 """Every core its share of a batch: threads that each train on some of the rows, and one sum of their gradients.
-Where several models are trained side by side, a core has one of them, and nothing to add up.
+Where several models are trained side by side and divide evenly, a core has its own, and nothing to add up.
 
 Two cores inside every operation wait for each other hundreds of times a step, and what one of them does alone
 (drawing random numbers, small operations, Python) the other waits for; two shares meet once a step.

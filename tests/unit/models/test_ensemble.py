@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ import torch
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load
-from sixfold.errors import ModelFolderError
-from sixfold.models.ensemble import Ensemble, make_model
+from sixfold.errors import ConfigError, ModelFolderError
+from sixfold.models.ensemble import Ensemble, average, make_model
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_weights, save_model
 from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
 from sixfold.text import Tokenizer
@@ -54,6 +55,21 @@ def test_a_configuration_makes_so_many_different_models_of_one_shape() -> None:
     assert isinstance(alone, Transformer)
     assert alone.members == [alone]
     assert count_parameters(model) == 3 * count_parameters(alone)
+
+
+def test_one_transformer_is_not_several() -> None:
+    with pytest.raises(ConfigError, match="members=3"):
+        Transformer(CONFIG)
+
+
+def test_an_average_has_the_same_bits_wherever_it_stands() -> None:
+    rows = torch.randn(2, 999, 13).mul(5).log_softmax(dim=-1)  # 13: as no vector is long
+    together = average(rows, 2)
+    alone = [average(rows[:, [row]], 2) for row in range(999)]
+    assert torch.equal(together, torch.cat(alone))
+    torch.testing.assert_close(together, torch.logaddexp(*rows) - math.log(2))
+    impossible, half = torch.tensor([-math.inf, -math.inf, 0.0]), -math.log(2)
+    assert average([impossible, impossible.flip(0)], 2).tolist() == pytest.approx([half, -math.inf, half])
 
 
 def test_the_probabilities_are_averaged(ensemble: Ensemble) -> None:

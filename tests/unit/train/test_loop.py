@@ -11,7 +11,7 @@ import sixfold
 from sixfold.data.batches import IdPairs, turn
 from sixfold.text.tokens import BACK_ID
 from sixfold.train import loop
-from sixfold.train.loop import is_better
+from sixfold.train.loop import RunState, is_better
 
 SETTINGS = (
     "model.layers=1", "model.d_model=16", "model.heads=2", "model.d_ff=16", "model.dropout=0.3",
@@ -62,10 +62,17 @@ def test_the_share_of_the_pairs_is_turned_that_was_asked_for(
 
 
 def test_where_bleu_differs_by_chance_the_loss_decides() -> None:
-    best = {"bleu": 40.0, "loss": 1.5}
-    assert is_better(0.0, 9.0, {})
-    assert is_better(41.0, 1.6, best)
-    assert not is_better(39.0, 1.4, best)
-    assert is_better(39.9, 1.4, best)
-    assert not is_better(40.1, 1.6, best)
-    assert not is_better(40.0, 1.5, best)
+    state = RunState(best={"bleu": 40.0, "loss": 1.5}, highest_bleu=40.0)
+    assert is_better(0.0, 9.0, RunState())
+    assert is_better(41.0, 1.6, state)
+    assert not is_better(39.0, 1.4, state)
+    assert is_better(39.9, 1.4, state)
+    assert not is_better(40.1, 1.6, state)
+    assert not is_better(40.0, 1.5, state)
+
+
+def test_small_losses_of_bleu_do_not_add_up() -> None:
+    fallen = RunState(best={"bleu": 39.6, "loss": 1.4}, highest_bleu=40.0)
+    assert not is_better(39.3, 1.3, fallen)
+    assert is_better(39.7, 1.3, fallen)
+    assert is_better(40.2, 1.6, fallen)  # far above the one that is kept

@@ -53,6 +53,10 @@ def test_later_wishes_win_key_by_key() -> None:
     assert merged == {"train": {"steps": 2, "ema": 0.5}, "model": {"encoder_layers": 2, "decoder_layers": 2}}
 
 
+def test_a_preset_is_a_shape_and_leaves_the_number_of_models() -> None:
+    assert make_recipe(merge({"model": {"members": 3}}, {"model": {"preset": "tiny"}})).model.members == 3
+
+
 def test_a_later_preset_wins_over_earlier_fields() -> None:
     assert make_recipe(merge({"model": {"d_model": 32}}, {"model": {"preset": "tiny"}})).model == PRESETS["tiny"]
 

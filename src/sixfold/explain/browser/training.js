@@ -29,7 +29,7 @@ function facts(data) {
     steps: data.num_steps.toLocaleString("en"),
     epoch: data.epoch,
     "training time": duration(data.seconds),
-    "best BLEU, greedy, on held-out sentences": best ? best.bleu.toFixed(1) : "–",
+    "BLEU of the model kept, greedy, on held-out sentences": best ? best.bleu.toFixed(1) : "–",
     "target tokens a second (median)": Math.round(speeds[speeds.length >> 1]).toLocaleString("en"),
   };
   return element("div", { class: "facts" }, Object.entries(shown).map(([name, value]) =>
