@@ -31,9 +31,9 @@ from report import record
 from sixfold.errors import ModelFolderError, SixfoldError
 from sixfold.files import sha256
 from sixfold.models.folder import load_info, load_tokenizer, load_weights, save_model
-from sixfold.train.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
-from sixfold.train.progress import Silence, StepReport
-from sixfold.train.run import train
+from sixfold.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
+from sixfold.training.progress import Silence, StepReport
+from sixfold.training.run import train
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "tests" / "compat" / "format-1"
@@ -70,7 +70,7 @@ class Row:
 def main() -> None:
     arguments = parse_arguments()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core: the same order of sums in every process
-    context.set_forkserver_preload(["sixfold.train.run", "torch._dynamo", "sacrebleu", "report"])
+    context.set_forkserver_preload(["sixfold.training.run", "torch._dynamo", "sacrebleu", "report"])
     few = arguments.quick
     with tempfile.TemporaryDirectory() as name:
         place, draw = Path(name), random.Random(arguments.seed)

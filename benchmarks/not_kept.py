@@ -11,16 +11,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-import sixfold  # isort: skip  before torch, as sixfold.mkl needs it
+from sixfold.kernels import prepare  # isort: skip
+
+prepare()  # before torch is loaded
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import sixfold.train.loop
+import sixfold.training.loop
 from sixfold.cli import main
 from sixfold.text.tokens import PAD_ID
-from sixfold.train.loss import MemberLoss
-from sixfold.train.optimizer import BETAS, EPSILON
+from sixfold.training.loss import MemberLoss
+from sixfold.training.optimizer import BETAS, EPSILON
 
 MOMENTUM, ITERATIONS = 0.95, 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # of the iteration that brings singular values near 1
@@ -91,7 +93,7 @@ def r_drop(self: MemberLoss, source: Tensor, target_in: Tensor, target_out: Tens
 def change(name: str) -> None:
     """Put one of the changes into this process."""
     if name == "muon":
-        sixfold.train.loop.make_adam = Muon
+        sixfold.training.loop.make_adam = Muon
     elif name == "r-drop":
         MemberLoss.forward = r_drop
     else:

@@ -38,9 +38,9 @@ def train_steps(length: int, vocabulary: int, batch_tokens: int, steps: int) -> 
 
     from sixfold.machine import num_cores, raise_malloc_thresholds
     from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
-    from sixfold.train.loss import Objective
-    from sixfold.train.optimizer import make_adam, set_learning_rate
-    from sixfold.train.shares import Shares, num_shares
+    from sixfold.training.loss import Objective
+    from sixfold.training.optimizer import make_adam, set_learning_rate
+    from sixfold.training.shares import Shares, num_shares
 
     raise_malloc_thresholds()
     torch.set_num_threads(num_cores())

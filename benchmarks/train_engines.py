@@ -15,7 +15,9 @@ from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 
-import sixfold  # noqa: F401  # isort: skip  before torch, as sixfold.mkl needs it
+from sixfold.kernels import prepare  # isort: skip
+
+prepare()  # before torch is loaded
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -27,9 +29,9 @@ from sixfold.machine import num_cores, raise_malloc_thresholds
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.nn import SinusoidalPositions, TiedEmbedding
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
-from sixfold.train.loss import Objective
-from sixfold.train.optimizer import make_adam, set_learning_rate
-from sixfold.train.shares import Shares, num_shares
+from sixfold.training.loss import Objective
+from sixfold.training.optimizer import make_adam, set_learning_rate
+from sixfold.training.shares import Shares, num_shares
 
 CASES = {
     "tiny": {"layers": 4, "d_model": 128, "d_ff": 256, "heads": 4},

@@ -27,12 +27,12 @@ from functools import partial
 from pathlib import Path
 
 from report import Record, publish, record, take_turns
-from sixfold.compiled import VARIABLE
-from sixfold.mkl import is_underrated
+from sixfold.kernels.build import VARIABLE
+from sixfold.kernels.mkl import is_underrated
 from train_engines import CASES, ENGINES
 
 STEPS = {"tiny": 6, "base": 1}  # in a turn: some seconds
-USUAL_KERNELS = ("torch", "huggingface", "huggingface-tuned")  # not those that sixfold.mkl asks for
+USUAL_KERNELS = ("torch", "huggingface", "huggingface-tuned")  # not those that sixfold.kernels.mkl asks for
 UNITS = {"target_tokens_per_second": "1/s", "peak_memory": "MB", "padding_share": "share"}
 
 

@@ -17,7 +17,9 @@ import pytest
 from hypothesis import settings
 
 import sixfold
+from sixfold.kernels import prepare
 
+prepare()  # before any test loads torch
 settings.register_profile("sixfold", deadline=None)  # a neighbour on the machine is no fault of ours
 settings.load_profile("sixfold")
 

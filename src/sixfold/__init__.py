@@ -11,23 +11,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from sixfold.mkl import ask_for_fast_kernels
-
 __version__ = "0.1.0"
-
-ask_for_fast_kernels()  # here, because it must happen before anything loads torch
 
 if TYPE_CHECKING:
     from sixfold.decode.options import SearchOptions
-    from sixfold.decode.translate import Translation, Translator, load
+    from sixfold.decode.translate import Translation, Translator
     from sixfold.errors import SixfoldError
     from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
+    from sixfold.tasks import load, train
     from sixfold.text import Tokenizer
-    from sixfold.train.run import Outcome, train
+    from sixfold.training.run import Outcome
 
 HOMES = {
     "PRESETS": "sixfold.models.transformer",
-    "Outcome": "sixfold.train.run",
+    "Outcome": "sixfold.training.run",
     "SearchOptions": "sixfold.decode.options",
     "SixfoldError": "sixfold.errors",
     "Tokenizer": "sixfold.text",
@@ -35,8 +32,8 @@ HOMES = {
     "TransformerConfig": "sixfold.models.transformer",
     "Translation": "sixfold.decode.translate",
     "Translator": "sixfold.decode.translate",
-    "load": "sixfold.decode.translate",
-    "train": "sixfold.train.run",
+    "load": "sixfold.tasks",
+    "train": "sixfold.tasks",
 }
 
 __all__ = [

@@ -21,7 +21,7 @@ import pytest
 
 import sixfold
 from sixfold.files import sha256
-from sixfold.train.progress import Silence
+from sixfold.training.progress import Silence
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
@@ -121,7 +121,7 @@ class Run:
 def nursery() -> ForkServerContext:
     """Return a context whose processes begin with everything imported, so that to kill many costs little."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sixfold.train.run", "torch._dynamo", "sacrebleu"])
+    context.set_forkserver_preload(["sixfold.training.run", "torch._dynamo", "sacrebleu"])
     return context
 
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sixfold
-from sixfold.train.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
-from sixfold.train.loop import Trainer
-from sixfold.train.validate import Sample, Validator
+from sixfold.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
+from sixfold.training.loop import Trainer
+from sixfold.training.validate import Sample, Validator
 
 if TYPE_CHECKING:
     from conftest import Run

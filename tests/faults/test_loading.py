@@ -22,7 +22,7 @@ import sixfold
 from sixfold.cli import harmless
 from sixfold.errors import ConfigError, ModelFolderError, RequestError, SixfoldError
 from sixfold.files import sha256
-from sixfold.train.recipe import parse_settings, read_recipe
+from sixfold.training.recipe import parse_settings, read_recipe
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -278,7 +278,7 @@ def test_a_recipe_that_grows_without_end_is_refused_in_bounded_time_and_memory(t
 
 
 def test_a_value_that_refers_to_itself_many_times_over_is_named_shortly() -> None:
-    from sixfold.train.recipe import make_recipe
+    from sixfold.training.recipe import make_recipe
 
     bomb: object = "x"
     for _ in range(40):

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from sixfold.errors import TrainingError
-from sixfold.train import loop
-from sixfold.train.checkpoint import Checkpoint, CheckpointStore
-from sixfold.train.loop import Trainer
-from sixfold.train.loss import Objective
-from sixfold.train.progress import Silence
-from sixfold.train.ranks import Ranks
-from sixfold.train.run import make_model, make_trainer, read_setup
+from sixfold.training import loop
+from sixfold.training.checkpoint import Checkpoint, CheckpointStore
+from sixfold.training.loop import Trainer
+from sixfold.training.loss import Objective
+from sixfold.training.progress import Silence
+from sixfold.training.ranks import Ranks
+from sixfold.training.run import make_model, make_trainer, read_setup
 
 if TYPE_CHECKING:
     from conftest import Run

@@ -20,11 +20,11 @@ from safetensors.torch import load_file
 import sixfold
 from sixfold.data.batches import Batches
 from sixfold.errors import ConfigError, DataError, RequestError, TrainingError
-from sixfold.train import loop
-from sixfold.train.checkpoint import OPTIMIZER, Checkpoint, CheckpointStore
-from sixfold.train.progress import Silence
-from sixfold.train.ranks import Ranks
-from sixfold.train.run import make_model, make_trainer, read_setup, train
+from sixfold.training import loop
+from sixfold.training.checkpoint import OPTIMIZER, Checkpoint, CheckpointStore
+from sixfold.training.progress import Silence
+from sixfold.training.ranks import Ranks
+from sixfold.training.run import make_model, make_trainer, read_setup, train
 
 if TYPE_CHECKING:
     from conftest import Run

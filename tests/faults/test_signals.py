@@ -15,9 +15,9 @@ import pytest
 
 import sixfold
 from sixfold.data.batches import Batch
-from sixfold.train.loop import Trainer
-from sixfold.train.run import import_ahead
-from sixfold.train.validate import Validator
+from sixfold.training.loop import Trainer
+from sixfold.training.run import import_ahead
+from sixfold.training.validate import Validator
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -101,7 +101,7 @@ def test_ctrl_c_in_the_middle_of_an_import_waits_for_its_end(monkeypatch: pytest
         time.sleep(0.05)
         finished.append(name)
 
-    monkeypatch.setattr("sixfold.train.run.import_module", be_interrupted)
+    monkeypatch.setattr("sixfold.training.run.import_module", be_interrupted)
     done = threading.Event()
     other = threading.Thread(target=done.wait)  # the system may give the signal to any thread
     other.start()

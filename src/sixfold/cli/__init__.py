@@ -25,6 +25,7 @@ from sixfold.cli.serve import serve
 from sixfold.cli.train import train
 from sixfold.cli.translate import translate
 from sixfold.errors import SixfoldError
+from sixfold.kernels import prepare
 from sixfold.machine import let_threads_sleep, prepare_environment
 
 LONGEST_MESSAGE = 4000  # characters
@@ -62,6 +63,7 @@ def options(
     """Hold the options that stand before any command."""
     if debug:
         os.environ["SIXFOLD_DEBUG"] = "1"
+    prepare()  # before a command imports torch
 
 
 def main() -> None:

@@ -75,13 +75,13 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
 
 def diagnose() -> Diagnosis:
     """Look at everything."""
-    from sixfold import __version__, mkl
-    from sixfold.decode.kernels import find_kernels
+    from sixfold import __version__
+    from sixfold.kernels import attention, dropout, mkl
+    from sixfold.kernels.decoding import find_kernels
     from sixfold.machine import describe
-    from sixfold.nn import dropout, short_attention
 
     needed = requirements("sixfold")
-    kernels = (find_kernels(), short_attention.kernels(), dropout.kernels())
+    kernels = (find_kernels(), attention.kernels(), dropout.kernels())
     reasons = (*(each.reason for each in kernels), mkl.slow_because())
     missing = next(filter(None, reasons), "")
     extras = (

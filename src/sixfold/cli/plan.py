@@ -26,8 +26,8 @@ def plan(
     from dataclasses import asdict
 
     from sixfold.cli.progress import progress
-    from sixfold.train.estimate import estimate
-    from sixfold.train.progress import duration
+    from sixfold.training.estimate import estimate
+    from sixfold.training.progress import duration
 
     with progress("reading", unit="pairs") as tick:
         found = estimate(source, target, recipe, settings or [], minutes, device, tick)

@@ -29,7 +29,9 @@ from sixfold.decode.engine import (
     log_probabilities,
     padded_heads,
 )
-from sixfold.decode.kernels import (
+from sixfold.decode.matrices import Precision, rounded
+from sixfold.decode.search import BLOCK, Extensions
+from sixfold.kernels.decoding import (
     AttentionStructure,
     Kernels,
     LayerStructure,
@@ -41,8 +43,6 @@ from sixfold.decode.kernels import (
     StepStructure,
     find_kernels,
 )
-from sixfold.decode.matrices import Precision, rounded
-from sixfold.decode.search import BLOCK, Extensions
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID

@@ -19,10 +19,10 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from sixfold import mkl
-from sixfold.compiled import VARIABLE
-from sixfold.decode.kernels import find_kernels
 from sixfold.errors import SixfoldError, WorkError
+from sixfold.kernels import mkl
+from sixfold.kernels.build import VARIABLE
+from sixfold.kernels.decoding import find_kernels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from sixfold.models.folder import DecodeConfig
     from sixfold.models.transformer import TransformerConfig
 
-# A child multiplies with MKL's kernels as its parent does, which its first import settles. Only then it hears
+# A child multiplies with MKL's kernels as its parent does, which `prepare` settles. Only then it hears
 # whether there are kernels of ours.
 CHILD = f"""
-import os, sys, sixfold
+import os, sys
+from sixfold.kernels import prepare
+prepare()
 os.environ[{VARIABLE!r}] = sys.argv[2]
 from sixfold.decode.workers import serve
 serve(int(sys.argv[1]))

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sixfold.errors import ModelFolderError
-from sixfold.train.validate import Sample
+from sixfold.training.validate import Sample
 
 MOST_POINTS = 600  # of a curve; more cannot be told apart
 MOST_VALIDATIONS = 300

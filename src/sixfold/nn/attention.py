@@ -11,7 +11,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sixfold.nn import short_attention
+from sixfold.kernels import attention as attention_kernel
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -87,8 +87,8 @@ class MultiHeadAttention(nn.Module):
 
         Keys and values stand in `memory`, or if it is None behind the queries in `projected`.
         """
-        if short_attention.is_possible(projected, self.heads, self.sizes):
-            return short_attention.attend(projected, memory, mask, self.heads, self.sizes)
+        if attention_kernel.is_possible(projected, self.heads, self.sizes):
+            return attention_kernel.attend(projected, memory, mask, self.heads, self.sizes)
         return join_heads(fast_attention(*self.split_heads(projected, memory), mask))
 
     def split_heads(self, projected: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

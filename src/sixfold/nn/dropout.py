@@ -1,25 +1,20 @@
 """Dropout (section 5.4), at little cost on a CPU.
 
-Drawing a random number for each element takes torch ten times as long as using it. `dropout.c`, where it can be
-compiled, decides by a hash of the element's place instead; elsewhere one draw of the generator serves four.
+Drawing a random number for each element takes torch ten times as long as using it. The compiled kernel, where
+there is one, decides by a hash of the element's place instead; elsewhere one draw of the generator serves four.
 """
 
 from __future__ import annotations
 
-import ctypes
 import threading
-from ctypes import c_float, c_int32, c_long, c_uint64, c_void_p
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from sixfold.compiled import Compiled, compiled
-from sixfold.errors import WorkError
+from sixfold.kernels import dropout as kernel
 
-SOURCE = Path(__file__).with_suffix(".c")
 LEVELS = 1 << 16  # of a random number of sixteen bits
 OF_THREAD = threading.local()  # its generator, if it has one of its own
 
@@ -48,13 +43,13 @@ class Dropout(nn.Module):
             return x
         if not x.is_cpu:
             return F.dropout(x, self.p)
-        return dropped(None, x, self.p) if is_possible(x) else x * keep_mask(x, self.p)
+        return dropped(None, x, self.p) if kernel.is_possible(x) else x * keep_mask(x, self.p)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """Return x + Dropout(y), in one pass."""
         if not self.is_active or not y.is_cpu:
             return x + self.forward(y)
-        if x.shape == y.shape and is_possible(x, y):
+        if x.shape == y.shape and kernel.is_possible(x, y):
             return dropped(x, y, self.p)
         return torch.addcmul(x, y, keep_mask(y, self.p))
 
@@ -84,21 +79,8 @@ def keep_mask(like: Tensor, p: float) -> Tensor:
     return mask.mul_(LEVELS / (LEVELS - num_dropped))
 
 
-# With the compiled kernel
-
-
-def kernels() -> Compiled:
-    """Return the compiled library, or why there is none."""
-    return compiled(SOURCE, "sixfold.nn.dropout:trial")
-
-
-def is_possible(*tensors: Tensor) -> bool:
-    """Return whether the kernel can work on these."""
-    return all(each.dtype == torch.float32 for each in tensors) and kernels().library is not None
-
-
 def dropped(x: Tensor | None, y: Tensor, p: float) -> Tensor:
-    """Return x + Dropout(y); without an x only the latter."""
+    """Return x + Dropout(y) from the compiled kernel; without an x only the latter."""
     output: Tensor = Dropped.apply(x, y, p)  # type: ignore[no-untyped-call]
     return output
 
@@ -110,43 +92,10 @@ class Dropped(torch.autograd.Function):
     def forward(ctx: FunctionCtx, x: Tensor | None, y: Tensor, p: float) -> Tensor:
         """Draw a key, and drop by it."""
         ctx.p, ctx.key = p, int(draw(1))  # type: ignore[attr-defined]
-        return run(x, y, p, ctx.key)  # type: ignore[attr-defined]
+        return kernel.drop(x, y, p, ctx.key)  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, Tensor, None]:
         """Drop the gradients of what was dropped."""
         of_x = gradient if ctx.needs_input_grad[0] else None  # type: ignore[attr-defined]
-        return of_x, run(None, gradient, ctx.p, ctx.key), None  # type: ignore[attr-defined]
-
-
-def run(x: Tensor | None, y: Tensor, p: float, key: int) -> Tensor:
-    """Run the kernel."""
-    library = kernels().library
-    assert library is not None
-    return run_of(library, x, y, p, key)
-
-
-def run_of(library: ctypes.CDLL, x: Tensor | None, y: Tensor, p: float, key: int) -> Tensor:
-    """Run the kernel of a library."""
-    x, y = None if x is None else x.contiguous(), y.contiguous()
-    output = torch.empty_like(y)
-    library.drop(
-        c_void_p(None if x is None else x.data_ptr()),
-        c_void_p(y.data_ptr()),
-        c_void_p(output.data_ptr()),
-        c_long(y.numel()),
-        c_uint64(key),
-        c_int32(round(p * 2**31)),
-        c_float(1 / (1 - p)),
-    )
-    return output
-
-
-def trial(path: str) -> None:
-    """Raise if a new library does not drop."""
-    x, y = torch.zeros(100_003), torch.ones(100_003)
-    output = run_of(ctypes.CDLL(path), x, y, 0.25, key=12345)
-    kept = output != 0
-    torch.testing.assert_close(output, kept / 0.75)
-    if not 0.74 < float(kept.float().mean()) < 0.76:
-        raise WorkError("what it drops is not a quarter")
+        return of_x, kernel.drop(None, gradient, ctx.p, ctx.key), None  # type: ignore[attr-defined]

@@ -138,12 +138,14 @@ def describe(translator: Translator) -> Description:
 
 def serve(descriptor: int, folder: str, device: str, precision: str) -> None:
     """Be a worker."""
+    from sixfold.kernels import prepare
     from sixfold.machine import let_threads_sleep, prepare_environment
 
     channel = Channel(socket.socket(fileno=descriptor))
     try:
         let_threads_sleep()
-        prepare_environment(precision)  # before torch is loaded
+        prepare_environment(precision)  # before torch is loaded, as is the next
+        prepare()
         from sixfold.decode.translate import load
 
         translator = load(Path(folder), device, precision="int8" if precision == "int8" else "float32")

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from sixfold.decode.engine import Engine, EngineStepper, largest_logit, padded_length
 from sixfold.decode.kernel_engine import KernelEngine, KernelStepper
-from sixfold.decode.kernels import find_kernels
 from sixfold.decode.matrices import Precision
 from sixfold.decode.search import NEVER, BeamOptions, LogitStepper, beam_search, finds_best
+from sixfold.kernels.decoding import find_kernels
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 

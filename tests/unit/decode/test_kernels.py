@@ -19,15 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sixfold import compiled
 from sixfold.decode import kernels
 from sixfold.decode.engine import Engine
 from sixfold.decode.kernel_engine import KernelEngine, KernelStepper, open_engine, try_out
-from sixfold.decode.kernels import FLAGS, SOURCE, Kernels, find_kernels
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import best_extensions
 from sixfold.decode.translate import Translator
 from sixfold.decode.workers import Child
+from sixfold.kernels import build as compiled
+from sixfold.kernels.decoding import FLAGS, SOURCE, Kernels, find_kernels
 from sixfold.machine import cpu_flags
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.nn import dropout
@@ -164,7 +164,7 @@ def test_a_worker_uses_what_its_parent_uses(monkeypatch: pytest.MonkeyPatch) -> 
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", popen)
     for has_kernels, mkl_is_slow_because in ((True, "torch was first"), (False, "")):
-        monkeypatch.setattr("sixfold.mkl.slow_because", lambda reason=mkl_is_slow_because: reason)
+        monkeypatch.setattr("sixfold.kernels.mkl.slow_because", lambda reason=mkl_is_slow_because: reason)
         Child(has_kernels).end()
     assert started == [("on", "off"), ("off", "on")]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from sixfold.kernels import dropout as module
 from sixfold.nn import Dropout
-from sixfold.nn import dropout as module
 
 pytestmark = pytest.mark.usefixtures("seed", "kernels")
 

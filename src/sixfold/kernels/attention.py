@@ -1,0 +1,196 @@
+"""Attention of short sequences on a CPU, from `attention.c` where it can be compiled.
+
+Queries, keys and values are taken where the projections wrote them, and their gradients are written side by side
+as the projections' backward pass wants them: nothing is split, transposed or joined.
+
+Shapes: B batch, H heads, Q query positions, K key positions, D head width (d_k or d_v).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import Structure, c_float, c_int, c_long, c_void_p
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from sixfold.kernels.build import Compiled, compiled
+
+SOURCE = Path(__file__).with_suffix(".c")
+LANES = 16  # head widths are multiples of this
+
+Sizes = Sequence[int]  # H·d_k, H·d_k and H·d_v
+
+
+class TensorStructure(Structure):
+    """`Tensor` in attention.c."""
+
+    _fields_ = (("data", c_void_p), ("batch", c_long), ("head", c_long), ("position", c_long))
+
+
+class AttentionStructure(Structure):
+    """`Attention` in attention.c."""
+
+    _fields_ = (
+        *((name, TensorStructure) for name in ("query", "key", "value", "output")),
+        *((name, c_void_p) for name in ("log_totals", "mask")),
+        *((name, c_long) for name in ("mask_batch", "mask_query")),
+        *((name, c_long) for name in ("heads", "queries", "keys", "key_width", "value_width")),
+        ("scale", c_float),
+    )
+
+
+class GradientsStructure(Structure):
+    """`Gradients` in attention.c."""
+
+    _fields_ = (
+        ("forward", AttentionStructure),
+        *((f"{name}_gradient", TensorStructure) for name in ("output", "query", "key", "value")),
+    )
+
+
+def kernels() -> Compiled:
+    """Return the compiled library, or why there is none."""
+    return compiled(SOURCE, "sixfold.kernels.attention:trial")
+
+
+def is_possible(projected: Tensor, heads: int, sizes: Sizes) -> bool:
+    """Return whether this attention can be computed here."""
+    widths_fit = all(size // heads % LANES == 0 for size in sizes)
+    is_plain = projected.is_cpu and projected.dtype == torch.float32 and projected.numel() > 0
+    return widths_fit and is_plain and kernels().library is not None
+
+
+def attend(projected: Tensor, memory: Tensor | None, mask: Tensor | None, heads: int, sizes: Sizes) -> Tensor:
+    """Return the outputs of all heads side by side (B, Q, H·d_v).
+
+    `projected` has the queries (B, Q, H·d_k) and `memory` keys and values side by side (B, K, H·d_k + H·d_v); if
+    it is None, these stand behind the queries in `projected`. The mask is boolean and broadcasts to (B, 1, Q, K).
+    """
+    output: Tensor = ShortAttention.apply(projected, memory, mask, heads, sizes)  # type: ignore[no-untyped-call]
+    return output
+
+
+class ShortAttention(torch.autograd.Function):
+    """Attention as one operation."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, projected: Tensor, memory: Tensor | None, mask: Tensor | None, heads: int, sizes: Sizes
+    ) -> Tensor:
+        """Attend, and keep what the backward pass needs."""
+        projected = projected.contiguous()
+        memory = None if memory is None else memory.contiguous()
+        batch, queries, _ = projected.shape
+        output = projected.new_empty(batch, queries, sizes[2])
+        log_totals = projected.new_empty(batch, heads, queries)
+        structure, kept_mask = describe(projected, memory, output, log_totals, mask, heads, sizes)
+        run("attend", structure, batch)
+        ctx.save_for_backward(projected, memory, output, log_totals, kept_mask)  # type: ignore[arg-type]
+        ctx.heads, ctx.sizes = heads, sizes  # type: ignore[attr-defined]
+        return output
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
+        """Return the gradients of the projections."""
+        projected, memory, output, log_totals, mask = ctx.saved_tensors  # type: ignore[attr-defined]
+        heads, sizes = ctx.heads, ctx.sizes  # type: ignore[attr-defined]
+        gradient = gradient.contiguous()
+        projected_gradient = torch.empty_like(projected)
+        memory_gradient = None if memory is None else torch.empty_like(memory)
+        structure, _ = describe(projected, memory, output, log_totals, mask, heads, sizes)
+        parts = places(projected_gradient, memory_gradient, heads, sizes)
+        run(
+            "differentiate",
+            GradientsStructure(structure, place(gradient, 0, sizes[2] // heads), *parts),
+            projected.size(0),
+        )
+        return projected_gradient, memory_gradient, None, None, None
+
+
+def describe(
+    projected: Tensor,
+    memory: Tensor | None,
+    output: Tensor,
+    log_totals: Tensor,
+    mask: Tensor | None,
+    heads: int,
+    sizes: Sizes,
+) -> tuple[AttentionStructure, Tensor | None]:
+    """Return the arguments of the kernel, and the mask that must live as long as they do."""
+    batch, queries, _ = projected.shape
+    keys = queries if memory is None else memory.size(1)
+    structure = AttentionStructure(
+        *places(projected, memory, heads, sizes),
+        place(output, 0, sizes[2] // heads),
+        log_totals=log_totals.data_ptr(),
+        heads=heads,
+        queries=queries,
+        keys=keys,
+        key_width=sizes[0] // heads,
+        value_width=sizes[2] // heads,
+        scale=(sizes[0] // heads) ** -0.5,
+    )
+    if mask is not None:
+        mask = mask.expand(batch, 1, queries, keys)
+        mask = mask if mask.stride(3) == 1 else mask.contiguous()
+        structure.mask = mask.data_ptr()
+        structure.mask_batch, structure.mask_query = mask.stride(0), mask.stride(2)
+    return structure, mask
+
+
+def places(projected: Tensor, memory: Tensor | None, heads: int, sizes: Sizes) -> list[TensorStructure]:
+    """Return where queries, keys and values stand, or their gradients."""
+    d_k, d_v = sizes[0] // heads, sizes[2] // heads
+    holder, offset = (projected, sizes[0]) if memory is None else (memory, 0)
+    return [place(projected, 0, d_k), place(holder, offset, d_k), place(holder, offset + sizes[1], d_v)]
+
+
+def place(tensor: Tensor, offset: int, width: int) -> TensorStructure:
+    """Return some columns of a contiguous tensor (B, positions, columns) as heads of that width."""
+    data = tensor.data_ptr() + offset * tensor.element_size()
+    return TensorStructure(data, tensor.stride(0), width, tensor.stride(1))
+
+
+def run(name: str, structure: Structure, batch: int) -> None:
+    """Run a kernel on all sentences, on as many threads as torch may use."""
+    library = kernels().library
+    assert library is not None
+    run_shares(getattr(library, name), structure, batch, torch.get_num_threads())
+
+
+def run_shares(kernel: Callable[..., int], structure: Structure, batch: int, threads: int) -> None:
+    """Give every thread its share of the sentences; ctypes lets them run at the same time."""
+    pointer = ctypes.byref(structure)
+    bounds = [batch * share // threads for share in range(threads + 1)]
+    shares = [(c_long(begin), c_long(end)) for begin, end in pairwise(bounds) if begin < end]
+    others = [thread_pool(threads).submit(kernel, pointer, *share) for share in shares[1:]]
+    done = [kernel(pointer, *shares[0]), *(other.result() for other in others)]
+    if not all(done):
+        raise MemoryError("There is no memory left for attention.")
+
+
+@cache
+def thread_pool(threads: int) -> ThreadPoolExecutor:
+    """Return the threads beside the one that calls."""
+    return ThreadPoolExecutor(threads - 1, "attention")
+
+
+def trial(path: str) -> None:
+    """Raise if a new library does not compute attention."""
+    library = ctypes.CDLL(path)
+    library.attend.restype = c_int
+    generator = torch.Generator().manual_seed(1)
+    projected = torch.randn(2, 19, 3 * 2 * LANES, generator=generator)
+    output, log_totals = torch.empty(2, 19, 2 * LANES), torch.empty(2, 2, 19)
+    structure, _ = describe(projected, None, output, log_totals, None, 2, [2 * LANES] * 3)
+    run_shares(library.attend, structure, 2, 1)
+    query, key, value = (part.unflatten(2, (2, -1)).transpose(1, 2) for part in projected.split(2 * LANES, dim=2))
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(output, expected.transpose(1, 2).flatten(2), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,693 @@
+/* The steps of decoding on a CPU, one call for each: what `decode/engine.py` computes, without a cost for each
+   operation. `kernels/build.py` compiles this file for the machine it runs on; `decode/kernel_engine.py` calls it.
+
+   Every row is computed by itself, every sum in one fixed order, so the same row has the same bits in any company.
+
+   All sizes are padded to whole panels: weights, biases and rows have zeros there, and zeros stay zeros. Rows are
+   stored one after the other, without gaps.
+
+   Names: R rows, d the model's width, h the width of all heads together. Keys and values of a position are one
+   piece of memory, h keys and then h values; a query sees a list of such pieces.
+*/
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* Vectors: as wide as the processor's, in the compiler's own notation. */
+
+#if defined(__AVX512F__)
+enum { LANES = 16, ROWS = 12 }; /* ROWS are multiplied at once: as many as registers hold the sums of */
+#else
+enum { LANES = 8, ROWS = 6 };
+#endif
+enum { PANEL = 2 * LANES, BLOCK = 64 }; /* outputs that are multiplied at once; tokens that are compared at once */
+
+typedef float floats __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+typedef int8_t bytes __attribute__((vector_size(LANES)));
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+INLINE floats load(const float *from) { floats v; memcpy(&v, from, sizeof v); return v; }
+INLINE void store(float *to, floats v) { memcpy(to, &v, sizeof v); }
+INLINE ints load_ints(const void *from) { ints v; memcpy(&v, from, sizeof v); return v; }
+INLINE floats all(float x) { return x - (floats){0}; }
+INLINE ints all_ints(int32_t x) { return x - (ints){0}; }
+INLINE long shorter(long a, long b) { return a < b ? a : b; }
+
+/* a b + c, rounded once. Said, and not left to the compiler: it might do so for some numbers of rows only. */
+INLINE floats fused(floats a, floats b, floats c) {
+#if defined(__AVX512F__)
+    return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_FEATURE_FMA)
+    for (int i = 0; i < LANES; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#else
+    return a * b + c;
+#endif
+}
+
+INLINE floats larger(floats a, floats b) {
+#if defined(__AVX512F__)
+    return (floats)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    ints is_a = a > b;
+    return (floats)((is_a & (ints)a) | (~is_a & (ints)b));
+#endif
+}
+
+INLINE float sum_of(floats v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    float sum = 0;
+    for (int i = 0; i < LANES; i++) sum += v[i];
+    return sum;
+#endif
+}
+
+INLINE float largest_of(floats v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#else
+    float largest = v[0];
+    for (int i = 1; i < LANES; i++) largest = v[i] > largest ? v[i] : largest;
+    return largest;
+#endif
+}
+
+static const float ROUNDING = 12582912.0f; /* 1.5 * 2^23: adding it leaves no room for digits behind the point */
+
+/* e^x for x up to 88; 0 or nearly so below -87. */
+INLINE floats exponential(floats x) {
+    floats power = larger(x * 1.44269504f, all(-126.0f));
+    floats whole = (power + ROUNDING) - ROUNDING, part = power - whole;
+    floats curve = all(1.54035304e-4f); /* 2^part for -1/2 to 1/2 */
+    curve = fused(curve, part, all(1.33335581e-3f));
+    curve = fused(curve, part, all(9.61812911e-3f));
+    curve = fused(curve, part, all(5.55041087e-2f));
+    curve = fused(curve, part, all(2.40226507e-1f));
+    curve = fused(curve, part, all(6.93147181e-1f));
+    curve = fused(curve, part, all(1.0f));
+    return curve * (floats)((__builtin_convertvector(whole, ints) + 127) << 23);
+}
+
+/* Products with weights.
+
+   A panel of outputs is stored input by input, so that a product reads weights from first to last, once. Weights
+   of 8 bits have four inputs of an output side by side, and 128 is added to each, because the processor multiplies
+   unsigned by signed bytes; what that adds is known from the sum of a row. */
+
+typedef struct {
+    const void *weight; /* floats, or bytes if there are scales */
+    const float *scale; /* of each output, or NULL */
+    const float *bias;
+    long inputs, outputs;
+} Matrix;
+
+typedef struct { /* rows to multiply, and the same rounded to 8 bits */
+    const float *values;
+    const int8_t *rounded;
+    const float *scale;
+    const int32_t *surplus; /* what the 128 add */
+    long count;
+} Rows;
+
+/* Add the products of the four bytes in each lane of the weights with four inputs. */
+#if defined(__AVX512VNNI__)
+INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
+    return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)weights, (__m512i)all_ints(inputs));
+}
+#elif defined(__AVX512BW__) || defined(__AVX2__)
+INLINE ints add_pairs(ints sum, ints weights, int first, int second) { /* bytes 0 and 2 of each lane */
+    ints inputs = all_ints((first & 65535) | (int32_t)((uint32_t)second << 16)), pairs = weights & 0x00ff00ff;
+#if defined(__AVX512BW__)
+    return sum + (ints)_mm512_madd_epi16((__m512i)pairs, (__m512i)inputs);
+#else
+    return sum + (ints)_mm256_madd_epi16((__m256i)pairs, (__m256i)inputs);
+#endif
+}
+INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
+    sum = add_pairs(sum, weights, (int8_t)inputs, (int8_t)(inputs >> 16));
+    return add_pairs(sum, weights >> 8, (int8_t)(inputs >> 8), (int8_t)(inputs >> 24));
+}
+#else
+INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
+    for (int i = 0; i < 4; i++) sum += ((weights >> (8 * i)) & 255) * (int32_t)(int8_t)(inputs >> (8 * i));
+    return sum;
+}
+#endif
+
+INLINE void prefetch(const void *weights, int size) { /* some time before they are needed */
+    for (int i = 0; i < size; i += 64) __builtin_prefetch((const char *)weights + 4096 + i);
+}
+
+typedef struct { /* where a product goes: to = x W + bias + add, in rows of `stride` numbers */
+    float *to;
+    long stride;
+    const float *add; /* or NULL */
+    int is_rectified; /* what is below 0 becomes 0 */
+} Result;
+
+INLINE void finish(floats sum, const Matrix *m, long column, const Result *result, long place) {
+    sum += load(m->bias + column);
+    if (result->add) sum += load(result->add + place);
+    store(result->to + place, result->is_rectified ? larger(sum, all(0)) : sum);
+}
+
+/* The product of `rows` rows from `row` on with the panel from `column` on, which goes to `place`. */
+INLINE void multiply_floats(
+    const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
+) {
+    const float *w = (const float *)m->weight + column * m->inputs, *inputs = x->values + row * m->inputs;
+    floats sum[12][2];
+    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = all(0);
+    for (long i = 0; i < m->inputs; i++, w += PANEL) {
+        floats left = load(w), right = load(w + LANES);
+        prefetch(w, PANEL * sizeof *w);
+        UNROLL for (int r = 0; r < rows; r++) {
+            floats input = all(inputs[r * m->inputs + i]);
+            sum[r][0] = fused(left, input, sum[r][0]);
+            sum[r][1] = fused(right, input, sum[r][1]);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        finish(sum[r][0], m, column, result, place + r * result->stride);
+        finish(sum[r][1], m, column + LANES, result, place + r * result->stride + LANES);
+    }
+}
+
+INLINE void multiply_bytes(
+    const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
+) {
+    const uint8_t *w = (const uint8_t *)m->weight + column * m->inputs;
+    const int8_t *inputs = x->rounded + row * m->inputs;
+    ints sum[12][2];
+    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = all_ints(0);
+    for (long i = 0; i < m->inputs; i += 4, w += 4 * PANEL) {
+        ints left = load_ints(w), right = load_ints(w + 4 * LANES);
+        prefetch(w, 4 * PANEL);
+        UNROLL for (int r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, inputs + r * m->inputs + i, sizeof four);
+            sum[r][0] = add_products(sum[r][0], left, four);
+            sum[r][1] = add_products(sum[r][1], right, four);
+        }
+    }
+    floats left = load(m->scale + column), right = load(m->scale + column + LANES);
+    UNROLL for (int r = 0; r < rows; r++) {
+        float scale = x->scale[row + r];
+        int32_t surplus = x->surplus[row + r];
+        floats low = __builtin_convertvector(sum[r][0] - surplus, floats) * (left * scale);
+        floats high = __builtin_convertvector(sum[r][1] - surplus, floats) * (right * scale);
+        finish(low, m, column, result, place + r * result->stride);
+        finish(high, m, column + LANES, result, place + r * result->stride + LANES);
+    }
+}
+
+/* Multiply with the columns from `begin` to `end`; the first goes to the first place of a row. */
+static void multiply_columns(const Matrix *m, const Rows *x, const Result *result, long begin, long end) {
+    for (long column = begin; column < end; column += PANEL)
+        for (long row = 0; row < x->count; row += ROWS) {
+            long place = row * result->stride + column - begin;
+            switch (shorter(ROWS, x->count - row)) { /* the compiler makes one version for each number of rows */
+#define CASE(rows)                                                                                                    \
+    case rows:                                                                                                        \
+        if (m->scale) multiply_bytes(m, x, result, row, column, place, rows);                                         \
+        else multiply_floats(m, x, result, row, column, place, rows);                                                 \
+        break;
+                CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#undef CASE
+            }
+        }
+}
+
+static void multiply(const Matrix *m, const Rows *x, float *to, const float *add, int is_rectified) {
+    Result result = {to, m->outputs, add, is_rectified};
+    multiply_columns(m, x, &result, 0, m->outputs);
+}
+
+/* Round a row to -127 … 127 steps of its own. */
+static void round_row(const float *x, long width, int8_t *rounded, float *scale, int32_t *surplus) {
+    floats largest = all(1e-20f);
+    for (long i = 0; i < width; i += LANES) largest = larger(largest, larger(load(x + i), -load(x + i)));
+    *scale = largest_of(largest) / 127;
+    float inverse = 1 / *scale;
+    ints sum = all_ints(0);
+    for (long i = 0; i < width; i += LANES) {
+        ints whole = __builtin_convertvector((load(x + i) * inverse + ROUNDING) - ROUNDING, ints);
+        bytes narrow = __builtin_convertvector(whole, bytes);
+        memcpy(rounded + i, &narrow, sizeof narrow);
+        sum += whole;
+    }
+    *surplus = 0;
+    for (int i = 0; i < LANES; i++) *surplus += 128 * sum[i];
+}
+
+/* The model, and room to work in. */
+
+typedef struct {
+    const float *weight, *bias;
+    float epsilon;
+} Norm;
+
+typedef struct {
+    Matrix query, memory, output;
+    Norm norm;
+} Attention;
+
+typedef struct {
+    Attention past, source; /* an encoder layer has only the first */
+    Matrix inner, outer;
+    Norm norm;
+} Layer;
+
+typedef struct {
+    const Layer *encoder, *decoder;
+    Norm encoder_norm, decoder_norm; /* of pre-norm models */
+    Matrix projection;
+    const float *embedding; /* (vocabulary, d) */
+    float embedding_scale;
+    int32_t is_pre_norm, is_int8;
+    long encoder_layers, decoder_layers, d_model, padded_d_model, d_ff, heads, head_width, all_heads, vocabulary;
+    long attention_width; /* of restricted self-attention; 0: full */
+} Model;
+
+typedef struct { /* a running sum of e^(logit - largest) */
+    float largest;
+    floats sum;
+} Total;
+
+typedef struct {
+    Total *totals;
+    float *best; /* (R, count): logits, best first */
+    int64_t *best_tokens;
+    float *normal, *query, *context, *inner, *scale, *scores, *logits;
+    const float **past;
+    int32_t *surplus;
+    int8_t *rounded;
+} Work;
+
+static void *take(uintptr_t *room, long size) { /* the next piece of the room */
+    void *piece = (void *)*room;
+    *room += (size + 63) / 64 * 64;
+    return piece;
+}
+
+static long widest(const Model *m) {
+    long width = m->padded_d_model > m->all_heads ? m->padded_d_model : m->all_heads;
+    return width > m->d_ff ? width : m->d_ff;
+}
+
+enum { MOST = 64 }; /* best ones that can be found of each row */
+enum { LOGITS = 1 << 17 }; /* made at once, and looked at while they are still in the cache */
+
+static long columns_at_once(const Model *m, long rows) {
+    long columns = LOGITS / rows / BLOCK * BLOCK;
+    return shorter(columns < BLOCK ? BLOCK : columns, m->projection.outputs);
+}
+
+static uintptr_t lay_out(const Model *m, long rows, long positions, uintptr_t room, Work *w) {
+    long padded = (positions + LANES - 1) / LANES * LANES;
+    w->totals = take(&room, rows * sizeof(Total));
+    w->best = take(&room, rows * MOST * 4);
+    w->best_tokens = take(&room, rows * MOST * 8);
+    w->normal = take(&room, rows * m->padded_d_model * 4);
+    w->query = take(&room, rows * m->all_heads * 4);
+    w->context = take(&room, rows * m->all_heads * 4);
+    w->inner = take(&room, rows * m->d_ff * 4);
+    w->scale = take(&room, rows * 4);
+    w->scores = take(&room, m->heads * padded * 4);
+    w->logits = take(&room, (rows * BLOCK > LOGITS ? rows * BLOCK : LOGITS) * 4);
+    w->past = take(&room, positions * sizeof(float *));
+    w->surplus = take(&room, rows * 4);
+    w->rounded = take(&room, rows * widest(m));
+    return room;
+}
+
+/* Return the bytes of room that so many rows need, each of which sees so many positions. */
+long room_for(const Model *m, long rows, long positions) {
+    Work work;
+    return lay_out(m, rows, positions, 0, &work);
+}
+
+static Rows rows_of(const Model *m, const Work *w, const float *x, long count, long width) {
+    if (m->is_int8)
+        for (long r = 0; r < count; r++)
+            round_row(x + r * width, width, w->rounded + r * width, w->scale + r, w->surplus + r);
+    return (Rows){x, w->rounded, w->scale, w->surplus, count};
+}
+
+/* Layers. */
+
+static void normalise(const Model *m, const Norm *norm, const float *from, float *to, long rows) {
+    long width = m->padded_d_model, surplus = width - m->d_model;
+    for (long r = 0; r < rows; r++, from += width, to += width) {
+        floats sum = all(0), squares = all(0);
+        for (long i = 0; i < width; i += LANES) sum += load(from + i);
+        float mean = sum_of(sum) / m->d_model;
+        for (long i = 0; i < width; i += LANES) {
+            floats offset = load(from + i) - mean;
+            squares = fused(offset, offset, squares);
+        }
+        float variance = (sum_of(squares) - surplus * mean * mean) / m->d_model; /* without the padding's */
+        float scale = 1 / sqrtf(variance + norm->epsilon);
+        for (long i = 0; i < width; i += LANES)
+            store(to + i, (load(from + i) - mean) * scale * load(norm->weight + i) + load(norm->bias + i));
+    }
+}
+
+/* e^score of each position without the largest, and 1/sum of them. */
+static float share_out(float *scores, long count) {
+    floats largest = all(-INFINITY), sum = all(0);
+    long padded = (count + LANES - 1) / LANES * LANES;
+    for (long i = count; i < padded; i++) scores[i] = -INFINITY;
+    for (long i = 0; i < padded; i += LANES) largest = larger(largest, load(scores + i));
+    floats top = all(largest_of(largest));
+    for (long i = 0; i < padded; i += LANES) {
+        floats share = exponential(load(scores + i) - top);
+        store(scores + i, share);
+        sum += share;
+    }
+    return 1 / sum_of(sum);
+}
+
+INLINE float product(const float *a, const float *b, long width) {
+    floats sum = load(a) * load(b);
+    for (long i = LANES; i < width; i += LANES) sum = fused(load(a + i), load(b + i), sum);
+    return sum_of(sum);
+}
+
+/* The sum of the pieces from `offset` on, each times its share, times `scale`. */
+INLINE void mix(
+    const float *const *pieces, long offset, const float *shares, long count, float scale, float *out, int vectors
+) {
+    floats sum[4];
+    UNROLL for (int j = 0; j < vectors; j++) sum[j] = all(0);
+    for (long i = 0; i < count; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            sum[j] = fused(load(pieces[i] + offset + j * LANES), all(shares[i]), sum[j]);
+    UNROLL for (int j = 0; j < vectors; j++) store(out + j * LANES, sum[j] * scale);
+}
+
+/* softmax(q k) v of one query, for each head; 1/sqrt(d_k) is in the weights of the query. */
+static void attend(
+    const Model *m, float *scores, const float *query, const float *const *past, long count, float *context
+) {
+    long padded = (count + LANES - 1) / LANES * LANES, width = m->head_width;
+    memset(context + m->heads * width, 0, (m->all_heads - m->heads * width) * sizeof *context);
+    for (long i = 0; i < count; i++)
+        for (long h = 0; h < m->heads; h++)
+            scores[h * padded + i] = product(query + h * width, past[i] + h * width, width);
+    for (long h = 0; h < m->heads; h++, scores += padded) {
+        float inverse = share_out(scores, count);
+        long done = h * width, end = done + width, values = m->all_heads;
+        for (; done + 4 * LANES <= end; done += 4 * LANES)
+            mix(past, values + done, scores, count, inverse, context + done, 4);
+        for (; done < end; done += LANES) mix(past, values + done, scores, count, inverse, context + done, 1);
+    }
+}
+
+/* A sub-layer begins with the rows that go into it and ends when its result has been added to x. */
+static Rows begin(const Model *m, const Work *w, const Norm *norm, const float *x, long rows) {
+    if (m->is_pre_norm) normalise(m, norm, x, w->normal, rows);
+    return rows_of(m, w, m->is_pre_norm ? w->normal : x, rows, m->padded_d_model);
+}
+
+static void end(const Model *m, const Norm *norm, float *x, long rows) {
+    if (!m->is_pre_norm) normalise(m, norm, x, x, rows);
+}
+
+static void join_heads(const Model *m, const Work *w, const Attention *a, float *x, long rows) {
+    Rows context = rows_of(m, w, w->context, rows, m->all_heads);
+    multiply(&a->output, &context, x, x, 0);
+    end(m, &a->norm, x, rows);
+}
+
+static void feed_forward(const Model *m, const Work *w, const Layer *layer, float *x, long rows) {
+    Rows input = begin(m, w, &layer->norm, x, rows);
+    multiply(&layer->inner, &input, w->inner, NULL, 1);
+    Rows inner = rows_of(m, w, w->inner, rows, m->d_ff);
+    multiply(&layer->outer, &inner, x, x, 0);
+    end(m, &layer->norm, x, rows);
+}
+
+static void embed(const Model *m, int64_t token, const float *position, float *x) {
+    const float *vector = m->embedding + token * m->padded_d_model;
+    for (long i = 0; i < m->padded_d_model; i += LANES)
+        store(x + i, load(vector + i) * m->embedding_scale + load(position + i));
+}
+
+/* The encoder. The sentences' tokens stand one after the other, without padding. */
+
+typedef struct {
+    const int64_t *tokens; /* of all sentences */
+    const int64_t *begins, *lengths; /* of each sentence */
+    const float *positions; /* (longest, d) */
+    long sentences, rows, longest;
+    float *x; /* (R, d) */
+    float *memory; /* (decoder layers, R, 2h): what the decoder will look at */
+    void *room;
+} Source;
+
+static void attend_to_source(const Model *m, const Work *w, const Source *s, const float *memory) {
+    for (long k = 0; k < s->sentences; k++) {
+        long begin = s->begins[k], length = s->lengths[k], reach = m->attention_width;
+        for (long i = 0; i < length; i++) w->past[i] = memory + (begin + i) * 2 * m->all_heads;
+        for (long i = 0; i < length; i++) {
+            long first = reach && i > reach ? i - reach : 0, last = reach ? shorter(i + reach + 1, length) : length;
+            long place = (begin + i) * m->all_heads;
+            attend(m, w->scores, w->query + place, w->past + first, last - first, w->context + place);
+        }
+    }
+}
+
+void encode(const Model *m, const Source *s) {
+    Work work, *w = &work;
+    lay_out(m, s->rows, s->longest, (uintptr_t)s->room, w);
+    for (long k = 0; k < s->sentences; k++)
+        for (long i = 0; i < s->lengths[k]; i++) {
+            long row = s->begins[k] + i;
+            embed(m, s->tokens[row], s->positions + i * m->padded_d_model, s->x + row * m->padded_d_model);
+        }
+    for (const Layer *layer = m->encoder; layer < m->encoder + m->encoder_layers; layer++) {
+        Rows input = begin(m, w, &layer->past.norm, s->x, s->rows);
+        multiply(&layer->past.query, &input, w->query, NULL, 0);
+        multiply(&layer->past.memory, &input, s->memory, NULL, 0); /* there is room until the decoder's is known */
+        attend_to_source(m, w, s, s->memory);
+        join_heads(m, w, &layer->past, s->x, s->rows);
+        feed_forward(m, w, layer, s->x, s->rows);
+    }
+    if (m->is_pre_norm) normalise(m, &m->encoder_norm, s->x, s->x, s->rows);
+    Rows output = rows_of(m, w, s->x, s->rows, m->padded_d_model);
+    for (long l = 0; l < m->decoder_layers; l++)
+        multiply(&m->decoder[l].source.memory, &output, s->memory + l * s->rows * 2 * m->all_heads, NULL, 0);
+}
+
+/* A step of the decoder.
+
+   Keys and values stay where their step has put them; the history of a row tells which row of each earlier step
+   its past is. To reorder hypotheses is to reorder histories. */
+
+typedef struct {
+    const int64_t *tokens; /* the newest of each row */
+    const float *position; /* (d): this step's */
+    long rows, width, step; /* `width` rows belong to the same sentence */
+    int64_t *history; /* (R, capacity) */
+    long capacity;
+    float *const *blocks; /* of each step so far and this one: (decoder layers, its rows, 2h) */
+    const int64_t *block_rows;
+    const float *memory; /* (decoder layers, memory rows, 2h) */
+    long memory_rows, longest;
+    const int64_t *begins, *lengths; /* of each sentence, in the memory */
+    float *x; /* (R, d): the result */
+    void *room;
+} Step;
+
+static void attend_to_past(const Model *m, const Work *w, const Step *s, long layer) {
+    long first = m->attention_width && s->step > m->attention_width ? s->step - m->attention_width : 0;
+    for (long r = 0; r < s->rows; r++) {
+        const int64_t *history = s->history + r * s->capacity;
+        for (long t = first; t <= s->step; t++)
+            w->past[t] = s->blocks[t] + (layer * s->block_rows[t] + history[t]) * 2 * m->all_heads;
+        long place = r * m->all_heads;
+        attend(m, w->scores, w->query + place, w->past + first, s->step + 1 - first, w->context + place);
+    }
+}
+
+static void attend_to_memory(const Model *m, const Work *w, const Step *s, long layer) {
+    for (long k = 0; k < s->rows / s->width; k++) {
+        const float *memory = s->memory + (layer * s->memory_rows + s->begins[k]) * 2 * m->all_heads;
+        for (long i = 0; i < s->lengths[k]; i++) w->past[i] = memory + i * 2 * m->all_heads;
+        for (long r = k * s->width; r < (k + 1) * s->width; r++) {
+            long place = r * m->all_heads;
+            attend(m, w->scores, w->query + place, w->past, s->lengths[k], w->context + place);
+        }
+    }
+}
+
+void decode(const Model *m, const Step *s) {
+    Work work, *w = &work;
+    lay_out(m, s->rows, s->longest, (uintptr_t)s->room, w);
+    for (long r = 0; r < s->rows; r++) {
+        s->history[r * s->capacity + s->step] = r;
+        embed(m, s->tokens[r], s->position, s->x + r * m->padded_d_model);
+    }
+    for (long l = 0; l < m->decoder_layers; l++) {
+        const Layer *layer = m->decoder + l;
+        Rows input = begin(m, w, &layer->past.norm, s->x, s->rows);
+        multiply(&layer->past.query, &input, w->query, NULL, 0);
+        multiply(&layer->past.memory, &input, s->blocks[s->step] + l * s->rows * 2 * m->all_heads, NULL, 0);
+        attend_to_past(m, w, s, l);
+        join_heads(m, w, &layer->past, s->x, s->rows);
+        input = begin(m, w, &layer->source.norm, s->x, s->rows);
+        multiply(&layer->source.query, &input, w->query, NULL, 0);
+        attend_to_memory(m, w, s, l);
+        join_heads(m, w, &layer->source, s->x, s->rows);
+        feed_forward(m, w, layer, s->x, s->rows);
+    }
+    if (m->is_pre_norm) normalise(m, &m->decoder_norm, s->x, s->x, s->rows);
+}
+
+/* The vocabulary: logits, the log of the sum of their exponentials, and the best ones. */
+
+typedef struct {
+    const float *x; /* (R, d): the decoder's output */
+    long rows, width; /* `width` rows belong to the same sentence */
+    const int64_t *marks; /* tokens that are no text and never chosen; they and the end mark are in the first block */
+    long num_marks, end_mark;
+    const float *before; /* (R): log-probability of all tokens before */
+    float *log_totals; /* (R) */
+    float *ends; /* (R): log-probability of the end mark */
+    int64_t *favourites; /* (R): the most probable tokens */
+    long count; /* of the best to be found, at most MOST */
+    float *scores; /* (S, count): log-probability of all tokens, best first */
+    int64_t *parents, *tokens; /* (S, count): which row of the sentence, and its next token */
+    void *room;
+} Prediction;
+
+INLINE floats best_of_block(const float *logits) {
+    floats best = load(logits);
+    for (int i = LANES; i < BLOCK; i += LANES) best = larger(best, load(logits + i));
+    return best;
+}
+
+/* Put in a better one; among equals the earlier stays before. */
+static void insert(float *best, int64_t *tokens, long count, float logit, int64_t token) {
+    long place = count - 1;
+    for (; place > 0 && best[place - 1] < logit; place--) {
+        best[place] = best[place - 1];
+        tokens[place] = tokens[place - 1];
+    }
+    best[place] = logit;
+    tokens[place] = token;
+}
+
+static void insert_better(float *best, int64_t *tokens, long count, const float *logits, long begin) {
+    for (long i = 0; i < BLOCK; i += LANES)
+        if (largest_of(load(logits + i)) > best[count - 1])
+            for (long j = i; j < i + LANES; j++)
+                if (logits[j] > best[count - 1]) insert(best, tokens, count, logits[j], begin + j);
+}
+
+INLINE void add_block(Total *total, const float *logits, float largest) {
+    if (largest > total->largest) {
+        total->sum *= exponential(all(total->largest - largest));
+        total->largest = largest;
+    }
+    for (int i = 0; i < BLOCK; i += LANES) total->sum += exponential(load(logits + i) - total->largest);
+}
+
+static void erase(const Model *m, const Prediction *p, float *logits, long begin) {
+    if (begin == 0)
+        for (long i = 0; i < p->num_marks; i++) logits[p->marks[i]] = -INFINITY;
+    for (long i = m->vocabulary - begin; i < BLOCK; i++) logits[i] = -INFINITY;
+}
+
+/* Look at the logits of one row from token `begin` to `end`, block by block. */
+static void look(const Model *m, const Work *w, const Prediction *p, long r, float *logits, long begin, long end) {
+    float *best = w->best + r * p->count;
+    for (long block = begin; block < end; block += BLOCK, logits += BLOCK) {
+        float largest = largest_of(best_of_block(logits));
+        add_block(w->totals + r, logits, largest);
+        if (block == 0) p->ends[r] = logits[p->end_mark];
+        if (block == 0 || block + BLOCK > m->vocabulary) erase(m, p, logits, block);
+        if (p->count && largest > best[p->count - 1])
+            insert_better(best, w->best_tokens + r * p->count, p->count, logits, block);
+    }
+}
+
+static void start_looking(const Work *w, const Prediction *p) {
+    for (long r = 0; r < p->rows; r++) w->totals[r] = (Total){-INFINITY, all(0)};
+    for (long i = 0; i < p->rows * p->count; i++) w->best[i] = -INFINITY, w->best_tokens[i] = 0;
+}
+
+static void end_looking(const Work *w, const Prediction *p) {
+    for (long r = 0; r < p->rows; r++) {
+        p->log_totals[r] = w->totals[r].largest + logf(sum_of(w->totals[r].sum));
+        p->ends[r] -= p->log_totals[r];
+        if (p->count) p->favourites[r] = w->best_tokens[r * p->count];
+    }
+}
+
+/* Write down all logits (R, padded vocabulary) and the log of their sum. */
+void write_logits(const Model *m, const Prediction *p, float *logits) {
+    Work work, *w = &work;
+    lay_out(m, p->rows, 0, (uintptr_t)p->room, w);
+    start_looking(w, p);
+    Rows x = rows_of(m, w, p->x, p->rows, m->padded_d_model);
+    multiply(&m->projection, &x, logits, NULL, 0);
+    for (long r = 0, width = m->projection.outputs; r < p->rows; r++)
+        look(m, w, p, r, logits + r * width, 0, width);
+    end_looking(w, p);
+}
+
+/* The best extensions of each sentence, out of the best of each of its rows. */
+static void merge(const Work *w, const Prediction *p, long sentence) {
+    long first = sentence * p->width, used[p->width];
+    memset(used, 0, sizeof used);
+    for (long i = sentence * p->count; i < (sentence + 1) * p->count; i++) {
+        p->scores[i] = -INFINITY, p->parents[i] = p->tokens[i] = 0;
+        for (long j = 0; j < p->width; j++) {
+            long row = first + j, place = row * p->count + used[j];
+            float score = used[j] < p->count ? w->best[place] + (p->before[row] - p->log_totals[row]) : -INFINITY;
+            if (score > p->scores[i]) p->scores[i] = score, p->parents[i] = j, p->tokens[i] = w->best_tokens[place];
+        }
+        used[p->parents[i]]++;
+    }
+}
+
+/* Find the best extensions; the logits themselves are not kept. */
+void find_best(const Model *m, const Prediction *p) {
+    Work work, *w = &work;
+    lay_out(m, p->rows, 0, (uintptr_t)p->room, w);
+    start_looking(w, p);
+    Rows x = rows_of(m, w, p->x, p->rows, m->padded_d_model);
+    long all_columns = m->projection.outputs, columns = columns_at_once(m, p->rows);
+    for (long begin = 0; begin < all_columns; begin += columns) {
+        long end = shorter(begin + columns, all_columns);
+        Result logits = {w->logits, end - begin, NULL, 0};
+        multiply_columns(&m->projection, &x, &logits, begin, end);
+        for (long r = 0; r < p->rows; r++) look(m, w, p, r, w->logits + r * (end - begin), begin, end);
+    }
+    end_looking(w, p);
+    for (long k = 0; k < p->rows / p->width; k++) merge(w, p, k);
+}
+
+/* For the one who calls: how sizes are padded, and whether the structures are what they are thought to be. */
+
+long panel(void) { return PANEL; }
+long lanes(void) { return LANES; }
+long most_extensions(void) { return MOST; }
+long size_of_structures(void) { return sizeof(Model) + sizeof(Layer) + sizeof(Source) + sizeof(Step) + sizeof(Prediction); }

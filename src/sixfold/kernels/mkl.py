@@ -1,0 +1,81 @@
+"""MKL's fast kernels on AMD's processors with AVX-512.
+
+Torch multiplies matrices with MKL, which asks a function of its own whether the processor is Intel's and elsewhere
+takes kernels for AVX2: less than half of the speed. A function of that name in a library that is loaded before
+torch is asked instead. MKL still looks at the instructions there are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sixfold.kernels.build import Compiled
+
+SOURCE = Path(__file__).with_suffix(".c")
+CPUINFO = Path("/proc/cpuinfo")
+BEGINNING = 4096  # bytes of it, in which the first processor's maker and instructions stand
+
+
+def is_underrated(cpuinfo: Path = CPUINFO) -> bool:
+    """Return whether MKL would not believe what the processor can, as far as the system tells."""
+    try:
+        with cpuinfo.open("rb") as file:
+            beginning = file.read(BEGINNING)
+    except OSError:
+        return False
+    return b"AuthenticAMD" in beginning and b" avx512f " in beginning
+
+
+def preload_shim() -> None:
+    """Preload the shim that enables MKL's AVX-512 kernels on AMD; too late, and not done, once torch is loaded."""
+    if is_underrated() and "torch" not in sys.modules and (library := answer().library):
+        ctypes.CDLL(library._name, mode=ctypes.RTLD_GLOBAL)
+
+
+def answer() -> Compiled:
+    """Return the library that answers, tried with the torch that is installed."""
+    from sixfold.kernels.build import Compiled, compiled, identity
+
+    torch = importlib.util.find_spec("torch")
+    if torch is None or torch.origin is None:
+        return Compiled(None, "torch is not installed")
+    mark = zlib.crc32(identity(torch.origin).encode())
+    return compiled(SOURCE, "sixfold.kernels.mkl:trial", (f"-DTRIED_WITH={mark}",), is_for_any=True)
+
+
+def slow_because() -> str:
+    """Return why products are slower than they could be, or nothing; loads torch, and multiplies."""
+    import torch
+
+    if not is_underrated() or not torch.backends.mkl.is_available():
+        return ""
+    found = answer()
+    if found.library is None:
+        return found.reason
+    return "" if was_asked(found.library) else "torch was loaded before sixfold.kernels.prepare() was called"
+
+
+def was_asked(library: ctypes.CDLL) -> bool:
+    """Return whether MKL's question reaches the library."""
+    import torch
+
+    torch.ones(64, 64) @ torch.ones(64, 64)  # MKL asks when it first multiplies
+    return ctypes.c_int.in_dll(library, "sixfold_times_asked").value > 0
+
+
+def trial(path: str) -> None:
+    """Raise if MKL does not ask the library, or multiplies wrongly after its answer."""
+    library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    import torch
+
+    if not was_asked(library):
+        raise RuntimeError("this torch does not ask")
+    for rows, inner, columns in ((1, 1, 1), (3, 65, 7), (129, 512, 384), (700, 130, 1025)):
+        left, right = torch.randn(rows, inner), torch.randn(inner, columns)
+        torch.testing.assert_close(left @ right, (left.double() @ right.double()).float(), rtol=1e-4, atol=1e-4)

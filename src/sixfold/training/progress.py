@@ -1,0 +1,197 @@
+"""What a person sees while a model trains: a panel in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from sixfold.training.validate import Sample
+
+if TYPE_CHECKING:
+    from rich.panel import Panel as Box
+
+LINE_EVERY_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One training step, as it is shown."""
+
+    step: int
+    epoch: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+    progress: float  # share of the run that is done, 0 to 1
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """One validation, as it is shown."""
+
+    step: int
+    loss: float
+    bleu: float
+    is_best: bool
+    weights: str  # "single", "average of 5", "moving average"
+    sample: Sample
+
+
+class Progress(Protocol):
+    """Where a run tells what it does."""
+
+    def say(self, message: str) -> None:
+        """Show a line that stays."""
+
+    def step(self, report: StepReport) -> None:
+        """Show how a step went."""
+
+    def validation(self, report: ValidationReport) -> None:
+        """Show how a validation went."""
+
+    def tick(self, what: str, done: int) -> None:
+        """Show how far some preparation is."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
+
+def make_progress(is_quiet: bool = False) -> Progress:
+    """Return the progress that suits where standard error goes."""
+    if is_quiet:
+        return Silence()
+    return Panel() if sys.stderr.isatty() else PlainLines()
+
+
+class Silence:
+    """Shows nothing: for ranks other than the first, and for use as a library."""
+
+    def say(self, message: str) -> None:
+        """Show nothing."""
+
+    def step(self, report: StepReport) -> None:
+        """Show nothing."""
+
+    def validation(self, report: ValidationReport) -> None:
+        """Show nothing."""
+
+    def tick(self, what: str, done: int) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class PlainLines:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self.next_line = 0.0
+
+    def say(self, message: str) -> None:
+        """Print a line."""
+        print(message, file=sys.stderr, flush=True)
+
+    def is_time(self) -> bool:
+        """Whether the last line is long enough ago."""
+        if time.monotonic() < self.next_line:
+            return False
+        self.next_line = time.monotonic() + LINE_EVERY_SECONDS
+        return True
+
+    def step(self, report: StepReport) -> None:
+        """Print a line, if it is time."""
+        if self.is_time():
+            self.say(step_line(report))
+
+    def validation(self, report: ValidationReport) -> None:
+        """Print what was measured and one translation."""
+        self.say(validation_line(report))
+        self.say(f"    {report.sample.source}\n  → {report.sample.translation}\n  = {report.sample.reference}")
+
+    def tick(self, what: str, done: int) -> None:
+        """Print a line, if it is time."""
+        if self.is_time():
+            self.say(f"{what}: {done:,} pairs")
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+
+class Panel:
+    """A panel that stays in place at the foot of a terminal, with lines that matter scrolling above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.console = Console(stderr=True)
+        self.live = Live(console=self.console, refresh_per_second=4, transient=True)
+        self.live.start()
+        self.last: ValidationReport | None = None
+
+    def say(self, message: str) -> None:
+        """Print a line above the panel."""
+        self.console.print(message, markup=False, highlight=False)
+
+    def step(self, report: StepReport) -> None:
+        """Redraw the panel."""
+        self.live.update(self.render(report))
+
+    def render(self, report: StepReport) -> Box:
+        """Return the panel: a bar, the numbers, and the newest sample translation."""
+        from rich.panel import Panel as Box
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = Table.grid(expand=True)
+        rows.add_row(ProgressBar(total=1.0, completed=report.progress))
+        rows.add_row(Text(step_line(report)))
+        if self.last is not None:
+            sample = self.last.sample
+            rows.add_row(Text(f"last BLEU {self.last.bleu:.1f}, loss {self.last.loss:.3f}", style="bold"))
+            rows.add_row(Text(f"  {sample.source}\n→ {sample.translation}\n= {sample.reference}", style="dim"))
+        return Box(rows, title="training", title_align="left")
+
+    def validation(self, report: ValidationReport) -> None:
+        """Print what was measured; its sample goes into the panel."""
+        self.last = report
+        self.say(validation_line(report))
+
+    def tick(self, what: str, done: int) -> None:
+        """Show a count in the panel."""
+        from rich.text import Text
+
+        self.live.update(Text(f"{what}: {done:,} pairs"))
+
+    def close(self) -> None:
+        """Take the panel away."""
+        self.live.stop()
+
+
+def step_line(report: StepReport) -> str:
+    """Describe a step in one line."""
+    return (
+        f"step {report.step:,}  epoch {report.epoch + 1}  loss {report.loss:.3f}  "
+        f"{report.tokens_per_second:,.0f} tokens/s  learning rate {report.learning_rate:.2e}  "
+        f"{report.progress:.0%} done, {duration(report.seconds_left)} left"
+    )
+
+
+def validation_line(report: ValidationReport) -> str:
+    """Describe a validation in one line."""
+    best = "  ← best so far, saved" if report.is_best else ""
+    return f"step {report.step:,}: BLEU {report.bleu:.1f}, loss {report.loss:.3f} ({report.weights}){best}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
