@@ -37,14 +37,14 @@ def train_steps(length: int, vocabulary: int, batch_tokens: int, steps: int) -> 
     import torch
 
     from sixfold.machine import num_cores, raise_malloc_thresholds
-    from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
+    from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
     from sixfold.training.loss import Objective
     from sixfold.training.optimizer import make_adam, set_learning_rate
     from sixfold.training.shares import Shares, num_shares
 
     raise_malloc_thresholds()
     torch.set_num_threads(num_cores())
-    model = Transformer(TransformerConfig(**PRESETS["tiny"].model_dump(), vocabulary=vocabulary)).train()
+    model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=vocabulary)).train()
     shares = Shares(Objective(model, 0.1), num_shares(batch_tokens, torch.device("cpu"), world=1))
     optimizer = make_adam(model)
     set_learning_rate(optimizer, 1e-4)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from sixfold.data.batches import Batches, Position, gather
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.machine import num_cores, raise_malloc_thresholds
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import SinusoidalPositions, TiedEmbedding
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.training.loss import Objective
@@ -69,16 +69,16 @@ def make_batches() -> tuple[list[Batch], float]:
 
 def sixfold_step(size: Size) -> Step:
     """Train as `sixfold train` does."""
-    model = Transformer(transformer_config(size)).train()
+    model = EncoderDecoder(transformer_config(size)).train()
     shares = Shares(Objective(model, SMOOTHING), num_shares(BATCH_TOKENS, torch.device("cpu"), world=1))
     return step_of(model, lambda batch, tokens: shares.backward(batch, 1 / tokens, (1,)) / tokens)
 
 
-def transformer_config(size: Size) -> TransformerConfig:
+def transformer_config(size: Size) -> EncoderDecoderConfig:
     """Return the size as a configuration."""
     rest = {key: value for key, value in size.items() if key != "layers"}
     layers = {"encoder_layers": size["layers"], "decoder_layers": size["layers"]}
-    return TransformerConfig(**layers, **rest, dropout=DROPOUT, vocabulary=VOCABULARY)
+    return EncoderDecoderConfig(**layers, **rest, dropout=DROPOUT, vocabulary=VOCABULARY)
 
 
 class PlainTransformer(nn.Module):

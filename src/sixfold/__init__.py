@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import Translation, Translator
     from sixfold.errors import SixfoldError
-    from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
+    from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
     from sixfold.tasks import load, train
     from sixfold.text import Tokenizer
     from sixfold.training.run import Outcome
 
 HOMES = {
-    "PRESETS": "sixfold.models.transformer",
+    "PRESETS": "sixfold.models.encoder_decoder",
     "Outcome": "sixfold.training.run",
     "SearchOptions": "sixfold.decode.options",
     "SixfoldError": "sixfold.errors",
     "Tokenizer": "sixfold.text",
-    "Transformer": "sixfold.models.transformer",
-    "TransformerConfig": "sixfold.models.transformer",
+    "EncoderDecoder": "sixfold.models.encoder_decoder",
+    "EncoderDecoderConfig": "sixfold.models.encoder_decoder",
     "Translation": "sixfold.decode.translate",
     "Translator": "sixfold.decode.translate",
     "load": "sixfold.tasks",
@@ -38,12 +38,12 @@ HOMES = {
 
 __all__ = [
     "PRESETS",
+    "EncoderDecoder",
+    "EncoderDecoderConfig",
     "Outcome",
     "SearchOptions",
     "SixfoldError",
     "Tokenizer",
-    "Transformer",
-    "TransformerConfig",
     "Translation",
     "Translator",
     "load",
@@ -51,7 +51,11 @@ __all__ = [
 ]
 
 
+FORMER_NAMES = {"Transformer": "EncoderDecoder", "TransformerConfig": "EncoderDecoderConfig"}
+
+
 def __getattr__(name: str) -> object:
+    name = FORMER_NAMES.get(name, name)
     if name in HOMES:
         return getattr(importlib.import_module(HOMES[name]), name)
     raise AttributeError(f"module 'sixfold' has no attribute {name!r}")

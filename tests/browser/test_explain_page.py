@@ -20,7 +20,7 @@ from sixfold.decode.translate import Translator
 from sixfold.explain import Explanation, explain, find_habits, read_training, render, render_training
 from sixfold.explain.watch import watching
 from sixfold.models.folder import DecodeConfig
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Route
@@ -76,7 +76,7 @@ def random_model(phrases: Translator) -> Callable[..., Translator]:
     def make(layers: int, heads: int) -> Translator:
         torch.manual_seed(1)
         shape = {"encoder_layers": layers, "decoder_layers": layers, "heads": heads, "d_model": 32, "d_ff": 32}
-        model = Transformer(TransformerConfig(vocabulary=phrases.tokenizer.vocabulary, **shape))
+        model = EncoderDecoder(EncoderDecoderConfig(vocabulary=phrases.tokenizer.vocabulary, **shape))
         return Translator(model, phrases.tokenizer, DecodeConfig(beam=2))
 
     return make

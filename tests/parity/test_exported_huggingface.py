@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sixfold.convert.huggingface import CLASSES, make_config, state
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 transformers = pytest.importorskip("transformers")
@@ -30,7 +30,7 @@ CHOICES = {
 @pytest.mark.parametrize("choices", CHOICES.values(), ids=CHOICES)
 @torch.no_grad()
 def test_an_exported_model_computes_the_same_logits(choices: dict[str, object]) -> None:
-    ours = Transformer(TransformerConfig.model_validate({"vocabulary": VOCABULARY, **SHAPE, **choices})).eval()
+    ours = EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, **SHAPE, **choices})).eval()
     for weight in ours.parameters():
         weight += 0.2 * torch.randn_like(weight)
     positions = ours.source_positions(0, POSITIONS), ours.target_positions(0, POSITIONS)

@@ -1,4 +1,4 @@
-"""Sixfold's Transformer equals Hugging Face's Marian with ReLU, which is the paper's architecture.
+"""Sixfold's EncoderDecoder equals Hugging Face's Marian with ReLU, which is the paper's architecture.
 
 Marian puts the sines into the first half of d_model and the cosines into the second; the paper interleaves
 them. The residual stream has no order of its own, so permuting d_model wherever a weight touches it turns
@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 transformers = pytest.importorskip("transformers")
@@ -26,11 +26,11 @@ TARGET = torch.tensor([[1, 8, 9, 10, 21, 22], [1, 5, 0, 0, 0, 0], [1, 13, 14, 15
 HALVES = torch.cat([torch.arange(0, D_MODEL, 2), torch.arange(1, D_MODEL, 2)])  # sines, then cosines
 
 
-def make_ours(num_encoder_layers: int, num_decoder_layers: int) -> Transformer:
+def make_ours(num_encoder_layers: int, num_decoder_layers: int) -> EncoderDecoder:
     """Return our model with random weights everywhere, the norms and biases too."""
     layers = {"encoder_layers": num_encoder_layers, "decoder_layers": num_decoder_layers}
     shape = {"d_model": D_MODEL, "d_ff": D_FF, "heads": HEADS, "dropout": 0.0, "attention_bias": True}
-    model = Transformer(TransformerConfig.model_validate({"vocabulary": VOCABULARY, **layers, **shape}))
+    model = EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, **layers, **shape}))
     with torch.no_grad():
         for weight in model.parameters():
             weight += 0.1 * torch.randn_like(weight)
@@ -100,7 +100,7 @@ def marian_layer(name: str, weights: dict[str, Tensor], ours: str) -> dict[str, 
     return layer
 
 
-def copy_to_marian(ours: Transformer, marian: torch.nn.Module) -> None:
+def copy_to_marian(ours: EncoderDecoder, marian: torch.nn.Module) -> None:
     """Give Marian our weights, and prove that none of its own is left but the sinusoids."""
     weights = ours.state_dict()
     copied = {"model.shared.weight": weights["embedding.weight"][:, HALVES]}

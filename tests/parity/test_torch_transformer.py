@@ -1,4 +1,4 @@
-"""Sixfold's Transformer equals torch.nn's, with the same weights: outputs and gradients."""
+"""Sixfold's EncoderDecoder equals torch.nn's, with the same weights: outputs and gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import MultiHeadAttention, causal_mask, sinusoids
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -77,12 +77,12 @@ def torch_name(name: str) -> str:
     return name
 
 
-def pair_of_models(norm: str, num_layers: tuple[int, int]) -> tuple[Transformer, nn.Module]:
+def pair_of_models(norm: str, num_layers: tuple[int, int]) -> tuple[EncoderDecoder, nn.Module]:
     """Return our model and torch's with the same random weights, all of them away from zero and one."""
     layers = {"encoder_layers": num_layers[0], "decoder_layers": num_layers[1]}
     shape = {"d_model": D_MODEL, "d_ff": D_FF, "heads": HEADS, "dropout": 0.0, "attention_bias": True}
-    config = TransformerConfig.model_validate({"vocabulary": VOCABULARY, "norm": norm, **layers, **shape})
-    ours = Transformer(config)
+    config = EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, "norm": norm, **layers, **shape})
+    ours = EncoderDecoder(config)
     with torch.no_grad():
         for weight in ours.parameters():
             weight += 0.1 * torch.randn_like(weight)

@@ -46,9 +46,9 @@ def export(
     print_table(comparison, str(model), to)
     typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
     info = load_info(model)
-    if info.model.members > 1:
-        typer.echo(f"Here {info.model.members} models are averaged; there it is the first of them alone.")
-    if info.decode.read_back:
+    if len(info.weights) > 1:
+        typer.echo(f"Here {len(info.weights)} models are averaged; there it is the first of them alone.")
+    if info.decode.get("read_back"):
         typer.echo("Here the model reads its translations back; there it cannot, as here with --read-back 0.")
 
 

@@ -17,7 +17,7 @@ from sixfold.data.corpora.phrasebook import sentences
 from sixfold.data.shards import Corpus
 from sixfold.decode.translate import Translation, Translator
 from sixfold.errors import DataError, WorkError
-from sixfold.models.transformer import Transformer
+from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 from sixfold.text.bpe_dropout import SPACE_MARK
 
@@ -101,7 +101,7 @@ def compare_texts(ours: Translator, theirs: Engine, texts: Sequence[str], found:
 
 
 @torch.inference_mode()
-def shortfall(model: Transformer, source: list[int], target: list[int]) -> float:
+def shortfall(model: EncoderDecoder, source: list[int], target: list[int]) -> float:
     """Return how much less probable than the best choice any token of a translation is, in log-probability."""
     logits = model(torch.tensor([[*source, EOS_ID]]), torch.tensor([[BOS_ID, *target[:-1]]]))[0]  # (T, V)
     logits[:, [PAD_ID, BOS_ID, UNK_ID]] = float("-inf")

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from sixfold.convert.compare import Comparison, Output, compare, sample
-from sixfold.convert.folder import new_folder, plain_tokenizer, write_readme
-from sixfold.convert.weights import Matrix, position_tables, projections
+from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
+from sixfold.convert.positions import position_tables
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError, MissingExtraError
 from sixfold.machine import num_cores
-from sixfold.models.transformer import TransformerConfig
-from sixfold.nn import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, MultiHeadAttention
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
+from sixfold.nn import Stack
+from sixfold.nn.layout import AttentionWeights, Linear, NormWeights, final_norm_weights, layers_of
 from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 if TYPE_CHECKING:
     from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
     from ctranslate2.specs.common_spec import LayerNormSpec, LinearSpec
     from ctranslate2.specs.transformer_spec import (
-        FeedForwardSpec,
         TransformerDecoderSpec,
         TransformerEncoderSpec,
         TransformerSpec,
@@ -69,8 +70,9 @@ def require_package() -> None:
         raise MissingExtraError("ctranslate2", "export", "An export to CTranslate2") from error
 
 
-def refuse_unsupported(config: TransformerConfig) -> None:
+def refuse_unsupported(config: EncoderDecoderConfig) -> None:
     """Refuse a model that CTranslate2 has no means to express."""
+    refuse_unusual(config, "CTranslate2")
     if config.attention_width:
         raise ConfigError(
             f"CTranslate2 cannot run this model: its self-attention is restricted (attention_width="
@@ -88,7 +90,7 @@ def write(translator: Translator, out: Path) -> None:
     spec.config.bos_token = spec.config.decoder_start_token = pieces[BOS_ID]
     spec.config.eos_token = pieces[EOS_ID]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
+    spec.config.layer_norm_epsilon = translator.model.config.norm_epsilon
     spec.validate()
     spec.optimize()  # stores the shared matrix once
     spec.save(str(out))
@@ -100,13 +102,13 @@ def make_spec(translator: Translator) -> TransformerSpec:
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
     model, config = translator.model, translator.model.config
-    width = head_width(config)
+    width = max(config.head_widths)  # in CTranslate2 queries and values are equally wide
     shape = {"num_heads": config.heads, "pre_norm": config.norm == "pre", "head_dim": width}
     encoder = TransformerEncoderSpec(config.encoder_layers, **shape)
     decoder = TransformerDecoderSpec(config.decoder_layers, **shape)
-    fill_encoder(encoder, model.encoder, width)
-    fill_decoder(decoder, model.decoder, width)
-    embedding = as_array(model.embedding.weight)
+    fill_stack(encoder, model.encoder, width)
+    fill_stack(decoder, model.decoder, width)
+    embedding = as_array(model.head.weight)
     encoder.embeddings[0].weight = decoder.embeddings.weight = decoder.projection.weight = embedding
     source_positions, target_positions = position_tables(translator)
     encoder.position_encodings.encodings = as_array(source_positions)
@@ -114,57 +116,37 @@ def make_spec(translator: Translator) -> TransformerSpec:
     return TransformerSpec(encoder, decoder)
 
 
-def head_width(config: TransformerConfig) -> int:
-    """Return how wide the heads are in CTranslate2, where queries and values are equally wide."""
-    default = config.d_model // config.heads
-    return max(config.d_k or default, config.d_v or default)
-
-
-def fill_encoder(spec: TransformerEncoderSpec, encoder: Encoder, width: int) -> None:
-    """Give the encoder its weights."""
-    for layer_spec, layer in zip(spec.layer, encoder.layers, strict=True):
-        assert isinstance(layer, EncoderLayer)
-        fill_self_attention(layer_spec.self_attention, layer.attention, width)
-        fill_norm(layer_spec.self_attention.layer_norm, layer.attention_residual.norm)
-        fill_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
-    fill_final_norm(spec, encoder.norm)
-
-
-def fill_decoder(spec: TransformerDecoderSpec, decoder: Decoder, width: int) -> None:
-    """Give the decoder its weights."""
-    for layer_spec, layer in zip(spec.layer, decoder.layers, strict=True):
-        assert isinstance(layer, DecoderLayer)
+def fill_stack(spec: TransformerEncoderSpec | TransformerDecoderSpec, stack: Stack, width: int) -> None:
+    """Give the encoder or the decoder its weights."""
+    for layer_spec, layer in zip(spec.layer, layers_of(stack), strict=True):
         fill_self_attention(layer_spec.self_attention, layer.self_attention, width)
-        fill_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.norm)
-        fill_cross_attention(layer_spec.attention, layer.cross_attention, width)
-        fill_norm(layer_spec.attention.layer_norm, layer.cross_attention_residual.norm)
-        fill_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
-    fill_final_norm(spec, decoder.norm)
+        fill_norm(layer_spec.self_attention.layer_norm, layer.self_attention_norm)
+        if layer.cross_attention is not None and layer.cross_attention_norm is not None:
+            fill_cross_attention(layer_spec.attention, layer.cross_attention, width)
+            fill_norm(layer_spec.attention.layer_norm, layer.cross_attention_norm)
+        fill_linear(layer_spec.ffn.linear_0, layer.feed_forward.inner)
+        fill_linear(layer_spec.ffn.linear_1, layer.feed_forward.outer)
+        fill_norm(layer_spec.ffn.layer_norm, layer.feed_forward_norm)
+    if (norm := final_norm_weights(stack)) is not None:
+        fill_norm(spec.layer_norm, norm)
 
 
-def fill_self_attention(spec: MultiHeadAttentionSpec, attention: MultiHeadAttention, width: int) -> None:
+def fill_self_attention(spec: MultiHeadAttentionSpec, weights: AttentionWeights, width: int) -> None:
     """Self-attention has queries, keys and values in one matrix."""
-    matrices = projections(attention, width)
-    fill_linear(spec.linear[0], matrices.query, matrices.key, matrices.value)
-    fill_linear(spec.linear[1], matrices.output)
+    theirs = weights.divided(math.sqrt(width)).widened(width)
+    fill_linear(spec.linear[0], theirs.query, theirs.key, theirs.value)
+    fill_linear(spec.linear[1], theirs.output)
 
 
-def fill_cross_attention(spec: MultiHeadAttentionSpec, attention: MultiHeadAttention, width: int) -> None:
+def fill_cross_attention(spec: MultiHeadAttentionSpec, weights: AttentionWeights, width: int) -> None:
     """Attention to the memory has its keys and values in one matrix, and the queries apart."""
-    matrices = projections(attention, width)
-    fill_linear(spec.linear[0], matrices.query)
-    fill_linear(spec.linear[1], matrices.key, matrices.value)
-    fill_linear(spec.linear[2], matrices.output)
+    theirs = weights.divided(math.sqrt(width)).widened(width)
+    fill_linear(spec.linear[0], theirs.query)
+    fill_linear(spec.linear[1], theirs.key, theirs.value)
+    fill_linear(spec.linear[2], theirs.output)
 
 
-def fill_feed_forward(spec: FeedForwardSpec, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
-    """Give a feed-forward network and its norm their weights."""
-    fill_norm(spec.layer_norm, norm)
-    fill_linear(spec.linear_0, Matrix(feed_forward.inner.weight, feed_forward.inner.bias))
-    fill_linear(spec.linear_1, Matrix(feed_forward.outer.weight, feed_forward.outer.bias))
-
-
-def fill_linear(spec: LinearSpec, *matrices: Matrix) -> None:
+def fill_linear(spec: LinearSpec, *matrices: Linear) -> None:
     """Stack the rows of linear maps into one."""
     spec.weight = np.concatenate([as_array(matrix.weight) for matrix in matrices])
     biases = [as_array(matrix.bias) for matrix in matrices if matrix.bias is not None]
@@ -172,14 +154,9 @@ def fill_linear(spec: LinearSpec, *matrices: Matrix) -> None:
         spec.bias = np.concatenate(biases)
 
 
-def fill_final_norm(spec: TransformerEncoderSpec | TransformerDecoderSpec, norm: nn.Module) -> None:
-    """A pre-norm stack ends with a norm of its own, any other with nothing."""
-    if isinstance(norm, nn.LayerNorm):
-        fill_norm(spec.layer_norm, norm)
-
-
-def fill_norm(spec: LayerNormSpec, norm: nn.LayerNorm) -> None:
+def fill_norm(spec: LayerNormSpec, norm: NormWeights) -> None:
     """Give a layer normalisation its weights."""
+    assert norm.bias is not None
     spec.gamma, spec.beta = as_array(norm.weight), as_array(norm.bias)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sixfold.errors import ConfigError
 from sixfold.files import make_folder, settle, sync, writing
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import load_info
 
 # Messages that come twice in a protocol buffer are merged: normalizer_spec (3) {add_dummy_prefix (3): true}.
@@ -49,9 +50,21 @@ def plain_tokenizer(model: bytes) -> bytes:
     return model + WITH_SPACE_BEFORE
 
 
+def refuse_unusual(config: EncoderDecoderConfig, engine: str) -> None:
+    """Refuse layers with parts that the paper's do not have: no export describes these yet."""
+    unusual = {
+        "norm_kind": config.norm_kind != "layer",
+        "activation": config.activation != "relu",
+        "gated": config.gated,
+        "key_value_heads": config.key_value_heads not in (0, config.heads),
+    }
+    if names := [name for name, is_unusual in unusual.items() if is_unusual]:
+        raise ConfigError(f"This model cannot be exported to {engine}: model.{names[0]} is not the paper's.")
+
+
 def write_readme(temporary: Path, text: str, model: Path, out: Path, **names: str) -> None:
     """Write the few words on the use of a folder into which a model is exported."""
-    members = load_info(model).model.members
+    members = len(load_info(model).weights)
     alone = f" with the first of its {members} models, which alone is here" if members > 1 else ""
     names |= {"name": model.resolve().name, "out": out.resolve().name, "alone": alone}
     (temporary / "README.md").write_text(text.format(**names), encoding="utf-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -16,17 +17,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import Tensor
 
 from sixfold.convert.compare import Comparison, Output, compare, sample
-from sixfold.convert.folder import new_folder, plain_tokenizer, write_readme
-from sixfold.convert.weights import Matrix, position_tables, projections
+from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
+from sixfold.convert.positions import position_tables
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError, MissingExtraError
-from sixfold.models.folder import DecodeConfig
-from sixfold.models.transformer import Transformer, TransformerConfig
-from sixfold.nn import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.nn import Stack
+from sixfold.nn.layout import AttentionWeights, Linear, NormWeights, final_norm_weights, layers_of
 from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 
 if TYPE_CHECKING:
@@ -75,8 +77,9 @@ def require_package() -> None:
         raise MissingExtraError("transformers", "export", "An export to Hugging Face") from error
 
 
-def refuse_unsupported(config: TransformerConfig) -> None:
+def refuse_unsupported(config: EncoderDecoderConfig) -> None:
     """Refuse a model that no class of transformers expresses exactly."""
+    refuse_unusual(config, "Hugging Face transformers")
     width = config.d_model // config.heads
     if config.positions == "learned" and config.norm == "post":
         reason = "its positions are learned, and Marian, the class for post-norm models, computes them"
@@ -110,7 +113,7 @@ def write(translator: Translator, out: Path) -> None:
     write_tokenizer(translator.tokenizer, out, num_positions)
 
 
-def make_config(config: TransformerConfig, num_positions: int) -> PretrainedConfig:
+def make_config(config: EncoderDecoderConfig, num_positions: int) -> PretrainedConfig:
     """Return the configuration of the same architecture."""
     import transformers
 
@@ -150,88 +153,62 @@ def generation(decode: DecodeConfig, num_positions: int) -> dict[str, int | floa
     }
 
 
-def state(model: Transformer, positions: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+def state(model: EncoderDecoder, positions: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
     """Return all weights under the names that Marian and Pegasus share, with d_model in their order."""
     d_model = model.config.d_model
     stream = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])  # sines, then cosines
-    width = d_model // model.config.heads
-    tensors = {"model.shared.weight": model.embedding.weight.detach()[:, stream]}
-    for i, layer in enumerate(model.encoder.layers):
-        assert isinstance(layer, EncoderLayer)
-        tensors |= encoder_layer(f"model.encoder.layers.{i}", layer, stream, width)
-    for i, layer in enumerate(model.decoder.layers):
-        assert isinstance(layer, DecoderLayer)
-        tensors |= decoder_layer(f"model.decoder.layers.{i}", layer, stream, width)
-    return tensors | (pre_norm_only(model, positions, stream) if model.config.norm == "pre" else {})
+    tensors = {"model.shared.weight": model.head.weight.detach()[:, stream]}
+    for name, stack, table in zip(("encoder", "decoder"), (model.encoder, model.decoder), positions, strict=True):
+        tensors |= stack_state(f"model.{name}", stack, stream, d_model // model.config.heads)
+        if (last := final_norm_weights(stack)) is not None:  # a Pegasus, which stores its positions
+            tensors |= norm(f"model.{name}.layer_norm", last, stream)
+            tensors[f"model.{name}.embed_positions.weight"] = table[:, stream]
+    return tensors
 
 
-def pre_norm_only(model: Transformer, positions: tuple[Tensor, Tensor], stream: Tensor) -> dict[str, Tensor]:
-    """Return what Pegasus stores and Marian does not: the norms that end the stacks, and the positions."""
-    return {
-        **norm("model.encoder.layer_norm", model.encoder.norm, stream),
-        **norm("model.decoder.layer_norm", model.decoder.norm, stream),
-        "model.encoder.embed_positions.weight": positions[0][:, stream],
-        "model.decoder.embed_positions.weight": positions[1][:, stream],
-    }
+def stack_state(name: str, stack: Stack, stream: Tensor, width: int) -> dict[str, Tensor]:
+    """Return the layers of the encoder or the decoder."""
+    tensors: dict[str, Tensor] = {}
+    for i, layer in enumerate(layers_of(stack)):
+        at = f"{name}.layers.{i}"
+        tensors |= attention(f"{at}.self_attn", layer.self_attention, stream, width)
+        tensors |= norm(f"{at}.self_attn_layer_norm", layer.self_attention_norm, stream)
+        if layer.cross_attention is not None and layer.cross_attention_norm is not None:
+            tensors |= attention(f"{at}.encoder_attn", layer.cross_attention, stream, width)
+            tensors |= norm(f"{at}.encoder_attn_layer_norm", layer.cross_attention_norm, stream)
+        tensors |= reading(f"{at}.fc1", layer.feed_forward.inner, stream)
+        tensors |= writing_to(f"{at}.fc2", layer.feed_forward.outer, stream)
+        tensors |= norm(f"{at}.final_layer_norm", layer.feed_forward_norm, stream)
+    return tensors
 
 
-def encoder_layer(name: str, layer: EncoderLayer, stream: Tensor, width: int) -> dict[str, Tensor]:
-    """Return one layer of the encoder."""
-    return (
-        attention(f"{name}.self_attn", layer.attention, stream, width)
-        | norm(f"{name}.self_attn_layer_norm", layer.attention_residual.norm, stream)
-        | feed_forward(name, layer.feed_forward, stream)
-        | norm(f"{name}.final_layer_norm", layer.feed_forward_residual.norm, stream)
-    )
-
-
-def decoder_layer(name: str, layer: DecoderLayer, stream: Tensor, width: int) -> dict[str, Tensor]:
-    """Return one layer of the decoder."""
-    return (
-        attention(f"{name}.self_attn", layer.self_attention, stream, width)
-        | norm(f"{name}.self_attn_layer_norm", layer.self_attention_residual.norm, stream)
-        | attention(f"{name}.encoder_attn", layer.cross_attention, stream, width)
-        | norm(f"{name}.encoder_attn_layer_norm", layer.cross_attention_residual.norm, stream)
-        | feed_forward(name, layer.feed_forward, stream)
-        | norm(f"{name}.final_layer_norm", layer.feed_forward_residual.norm, stream)
-    )
-
-
-def attention(name: str, module: MultiHeadAttention, stream: Tensor, width: int) -> dict[str, Tensor]:
+def attention(name: str, weights: AttentionWeights, stream: Tensor, width: int) -> dict[str, Tensor]:
     """Return one attention: queries, keys and values read the stream, the output writes it."""
-    matrices = projections(module, width)
+    theirs = weights.divided(math.sqrt(width)).widened(width)
     return (
-        reading(f"{name}.q_proj", matrices.query, stream)
-        | reading(f"{name}.k_proj", matrices.key, stream)
-        | reading(f"{name}.v_proj", matrices.value, stream)
-        | writing_to(f"{name}.out_proj", matrices.output, stream)
+        reading(f"{name}.q_proj", theirs.query, stream)
+        | reading(f"{name}.k_proj", theirs.key, stream)
+        | reading(f"{name}.v_proj", theirs.value, stream)
+        | writing_to(f"{name}.out_proj", theirs.output, stream)
     )
 
 
-def feed_forward(name: str, module: FeedForward, stream: Tensor) -> dict[str, Tensor]:
-    """Return one feed-forward network."""
-    inner, outer = module.inner, module.outer
-    return reading(f"{name}.fc1", Matrix(inner.weight, inner.bias), stream) | writing_to(
-        f"{name}.fc2", Matrix(outer.weight, outer.bias), stream
-    )
-
-
-def reading(name: str, matrix: Matrix, stream: Tensor) -> dict[str, Tensor]:
+def reading(name: str, linear: Linear, stream: Tensor) -> dict[str, Tensor]:
     """Return a linear map from the stream; a bias that is not there is zero."""
-    bias = torch.zeros(matrix.weight.size(0)) if matrix.bias is None else matrix.bias.detach()
-    return {f"{name}.weight": matrix.weight.detach()[:, stream], f"{name}.bias": bias}
+    bias = torch.zeros(linear.weight.size(0)) if linear.bias is None else linear.bias
+    return {f"{name}.weight": linear.weight[:, stream], f"{name}.bias": bias}
 
 
-def writing_to(name: str, matrix: Matrix, stream: Tensor) -> dict[str, Tensor]:
+def writing_to(name: str, linear: Linear, stream: Tensor) -> dict[str, Tensor]:
     """Return a linear map to the stream; a bias that is not there is zero."""
-    bias = torch.zeros(matrix.weight.size(0)) if matrix.bias is None else matrix.bias.detach()
-    return {f"{name}.weight": matrix.weight.detach()[stream], f"{name}.bias": bias[stream]}
+    bias = torch.zeros(linear.weight.size(0)) if linear.bias is None else linear.bias
+    return {f"{name}.weight": linear.weight[stream], f"{name}.bias": bias[stream]}
 
 
-def norm(name: str, module: nn.Module, stream: Tensor) -> dict[str, Tensor]:
+def norm(name: str, weights: NormWeights, stream: Tensor) -> dict[str, Tensor]:
     """Return one layer normalisation."""
-    assert isinstance(module, nn.LayerNorm)
-    return {f"{name}.weight": module.weight.detach()[stream], f"{name}.bias": module.bias.detach()[stream]}
+    assert weights.bias is not None
+    return {f"{name}.weight": weights.weight[stream], f"{name}.bias": weights.bias[stream]}
 
 
 def write_tokenizer(tokenizer: Tokenizer, out: Path, num_positions: int) -> None:

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from sixfold.decode.scoring import forced_batch
-from sixfold.models.attention_maps import Kind, watched_hidden
-from sixfold.models.transformer import Transformer
+from sixfold.models.encoder_decoder import EncoderDecoder, Kind
 from sixfold.text import Tokenizer
 from sixfold.text.words import Span, token_spans, words
 
@@ -38,7 +37,10 @@ class Link:
 
 
 def align_ids(
-    models: Sequence[Transformer], tokenizer: Tokenizer, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    models: Sequence[EncoderDecoder],
+    tokenizer: Tokenizer,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
 ) -> list[list[Link]]:
     """Return the links between the texts of one batch of token ids (without marks); models are averaged."""
     each = torch.stack([source_attention(model, sources, targets) for model in models])
@@ -50,7 +52,7 @@ def align_ids(
 
 
 @torch.inference_mode()
-def source_attention(model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
+def source_attention(model: EncoderDecoder, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
     """Return how much the model looked at each source token to write each target token (B, T, M)."""
     source, target_in, _ = forced_batch(model, sources, targets)
     attention = torch.zeros(*target_in.shape, source.size(1), device=source.device)
@@ -59,7 +61,7 @@ def source_attention(model: Transformer, sources: Sequence[list[int]], targets: 
         if kind == "cross":
             attention.add_(weights.mean(dim=1) / model.config.decoder_layers)
 
-    watched_hidden(model, source, target_in, watch)
+    model.hidden(source, target_in, watch)
     return attention
 
 

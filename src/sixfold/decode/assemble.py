@@ -11,6 +11,7 @@ from functools import cached_property, partial
 
 from torch import Tensor
 
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.constraints import Phrase, Required, constrained_search
 from sixfold.decode.diverse import diverse_search
 from sixfold.decode.options import BOUNDS, SearchOptions
@@ -19,7 +20,6 @@ from sixfold.decode.sampling import Choose, Sampler, most_probable, sample_searc
 from sixfold.decode.search import BeamOptions, Hypothesis, Rule, Stepper, beam_search, greedy_search
 from sixfold.decode.spelling import Spelling
 from sixfold.errors import ConfigError
-from sixfold.models.folder import DecodeConfig
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID
 

@@ -20,17 +20,28 @@ for each hypothesis of each step so far; d = d_model, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from sixfold.decode.matrices import Matrix, Precision, make_matrix
 from sixfold.decode.search import BLOCK, NEVER
-from sixfold.models.transformer import Transformer
-from sixfold.nn import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, PostNorm, PreNorm, local_mask
+from sixfold.models.encoder_decoder import EncoderDecoder
+from sixfold.nn import local_mask
+from sixfold.nn.config import Activation
+from sixfold.nn.feed_forward import ACTIVATIONS
+from sixfold.nn.layout import (
+    AttentionWeights,
+    FeedForwardWeights,
+    LayerWeights,
+    Linear,
+    NormWeights,
+    final_norm_weights,
+    layers_of,
+)
 from sixfold.text.tokens import EOS_ID, PAD_ID, UNK_ID
 
 LENGTH_STEP = 8  # source lengths are padded to multiples of this
@@ -49,21 +60,8 @@ def padded_length(length: int) -> int:
 
 
 @dataclass(frozen=True)
-class NormWeights:
-    """A layer normalisation."""
-
-    weight: Tensor
-    bias: Tensor
-    epsilon: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Normalise the last dimension."""
-        return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
-
-
-@dataclass(frozen=True)
-class AttentionWeights:
-    """The four matrices of an attention, every head padded with zeros to the same width D, W^Q divided by √d_k.
+class Projections:
+    """The matrices of an attention, every head as wide as the widest, W^Q divided by √d_k.
 
     Of self-attention, `inputs` is W^Q, W^K and W^V as one matrix; of attention to the memory it is W^Q, and
     `memory` is the other two.
@@ -78,116 +76,79 @@ class AttentionWeights:
 
 
 @dataclass(frozen=True)
-class FeedForwardWeights:
-    """The two matrices of the position-wise network."""
+class Network:
+    """The matrices of the position-wise network."""
 
     inner: Matrix
-    inner_bias: Tensor
+    inner_bias: Tensor | None
+    gate: Matrix | None
+    gate_bias: Tensor | None
     outer: Matrix
-    outer_bias: Tensor
+    outer_bias: Tensor | None
+    activation: Callable[[Tensor], Tensor]
 
     def __call__(self, x: Tensor, add: Tensor) -> Tensor:
         """Return the network's output for the rows x, plus `add`."""
-        return self.outer(self.inner(x, self.inner_bias).relu_(), add).add_(self.outer_bias)
+        hidden = self.activation(self.inner(x, self.inner_bias))
+        if self.gate is not None:
+            hidden = hidden * self.gate(x, self.gate_bias)
+        result = self.outer(hidden, add)
+        return result if self.outer_bias is None else result.add_(self.outer_bias)
 
 
 @dataclass(frozen=True)
-class EncoderLayerWeights:
-    """One layer of the encoder."""
+class EngineLayer:
+    """One layer, laid out for few rows."""
 
-    attention: AttentionWeights
+    attention: Projections
     attention_norm: NormWeights
-    feed_forward: FeedForwardWeights
+    cross_attention: Projections | None
+    cross_attention_norm: NormWeights | None
+    feed_forward: Network
     feed_forward_norm: NormWeights
 
 
-@dataclass(frozen=True)
-class DecoderLayerWeights:
-    """One layer of the decoder."""
-
-    attention: AttentionWeights
-    attention_norm: NormWeights
-    cross_attention: AttentionWeights
-    cross_attention_norm: NormWeights
-    feed_forward: FeedForwardWeights
-    feed_forward_norm: NormWeights
-
-
-def lay_out_norm(wrapper: nn.Module) -> NormWeights:
-    """Take the norm of a residual wrapper, or a norm itself."""
-    norm = wrapper.norm if isinstance(wrapper, PostNorm | PreNorm) else wrapper
-    assert isinstance(norm, nn.LayerNorm)
-    return NormWeights(norm.weight.detach(), norm.bias.detach(), norm.eps)
+def lay_out(weights: LayerWeights, width: int, activation: Activation, precision: Precision) -> EngineLayer:
+    """Lay out a layer for decoding."""
+    cross = weights.cross_attention
+    return EngineLayer(
+        attention=lay_out_attention(weights.self_attention, 3, width, precision),
+        attention_norm=weights.self_attention_norm,
+        cross_attention=None if cross is None else lay_out_attention(cross, 1, width, precision),
+        cross_attention_norm=weights.cross_attention_norm,
+        feed_forward=lay_out_network(weights.feed_forward, activation, precision),
+        feed_forward_norm=weights.feed_forward_norm,
+    )
 
 
-def padded_heads(rows: Tensor, heads: int, width: int) -> Tensor:
-    """Pad every head of (H·d_k or H·d_v, …) with zeros, to (H·D, …)."""
-    by_head = rows.unflatten(0, (heads, -1))
-    return F.pad(by_head, [0, 0] * (by_head.dim() - 2) + [0, width - by_head.size(1)]).flatten(0, 1)
-
-
-def lay_out_attention(attention: MultiHeadAttention, num_inputs: int, precision: Precision) -> AttentionWeights:
+def lay_out_attention(weights: AttentionWeights, num_inputs: int, width: int, precision: Precision) -> Projections:
     """Lay out an attention whose first `num_inputs` projections, of Q, K and V, see the same input."""
-    heads, sizes = attention.heads, attention.sizes
-    d_k, width = sizes[0] // heads, max(sizes) // heads
-    scales = (1 / math.sqrt(d_k), 1.0, 1.0)
-
-    def pad_heads(rows: Tensor) -> Tensor:
-        return padded_heads(rows.detach(), heads, width)
-
-    def lay_out(chosen: slice) -> tuple[Matrix | None, Tensor | None]:
-        parts = [*zip(attention.project.weight.split(sizes), scales, strict=True)][chosen]
-        if not parts:
-            return None, None
-        matrix = make_matrix(torch.cat([pad_heads(weight) * scale for weight, scale in parts]), precision)
-        if attention.project.bias is None:
-            return matrix, None
-        biases = [*zip(attention.project.bias.split(sizes), scales, strict=True)][chosen]
-        return matrix, torch.cat([pad_heads(bias) * scale for bias, scale in biases])
-
-    inputs, inputs_bias = lay_out(slice(num_inputs))
-    assert inputs is not None
-    bias = attention.output.bias
-    return AttentionWeights(
-        inputs,
-        inputs_bias,
-        *lay_out(slice(num_inputs, 3)),
-        output=make_matrix(pad_heads(attention.output.weight.t()).t(), precision),
-        output_bias=None if bias is None else bias.detach(),
-    )
+    scaled = weights.divided().widened(width)
+    parts = [scaled.query, scaled.key, scaled.value]
+    inputs, inputs_bias = stacked(parts[:num_inputs], precision)
+    memory, memory_bias = stacked(parts[num_inputs:], precision) if num_inputs < 3 else (None, None)
+    output = make_matrix(scaled.output.weight, precision)
+    return Projections(inputs, inputs_bias, memory, memory_bias, output, scaled.output.bias)
 
 
-def lay_out_feed_forward(network: FeedForward, precision: Precision) -> FeedForwardWeights:
-    """Lay out the weights of the position-wise network."""
-    return FeedForwardWeights(
-        inner=make_matrix(network.inner.weight.detach(), precision),
-        inner_bias=network.inner.bias.detach(),
-        outer=make_matrix(network.outer.weight.detach(), precision),
-        outer_bias=network.outer.bias.detach(),
-    )
+def stacked(parts: Sequence[Linear], precision: Precision) -> tuple[Matrix, Tensor | None]:
+    """Return several projections of one input as one."""
+    biases = [part.bias for part in parts if part.bias is not None]
+    matrix = make_matrix(torch.cat([part.weight for part in parts]), precision)
+    return matrix, torch.cat(biases) if biases else None
 
 
-def lay_out_encoder_layer(layer: nn.Module, precision: Precision) -> EncoderLayerWeights:
-    """Lay out the weights of one encoder layer."""
-    assert isinstance(layer, EncoderLayer)
-    return EncoderLayerWeights(
-        attention=lay_out_attention(layer.attention, 3, precision),
-        attention_norm=lay_out_norm(layer.attention_residual),
-        feed_forward=lay_out_feed_forward(layer.feed_forward, precision),
-        feed_forward_norm=lay_out_norm(layer.feed_forward_residual),
-    )
-
-
-def lay_out_decoder_layer(layer: nn.Module, precision: Precision) -> DecoderLayerWeights:
-    """Lay out the weights of one decoder layer."""
-    assert isinstance(layer, DecoderLayer)
-    return DecoderLayerWeights(
-        attention=lay_out_attention(layer.self_attention, 3, precision),
-        attention_norm=lay_out_norm(layer.self_attention_residual),
-        cross_attention=lay_out_attention(layer.cross_attention, 1, precision),
-        cross_attention_norm=lay_out_norm(layer.cross_attention_residual),
-        feed_forward=lay_out_feed_forward(layer.feed_forward, precision),
-        feed_forward_norm=lay_out_norm(layer.feed_forward_residual),
+def lay_out_network(weights: FeedForwardWeights, activation: Activation, precision: Precision) -> Network:
+    """Lay out the position-wise network."""
+    gate = weights.gate
+    return Network(
+        inner=make_matrix(weights.inner.weight, precision),
+        inner_bias=weights.inner.bias,
+        gate=None if gate is None else make_matrix(gate.weight, precision),
+        gate_bias=None if gate is None else gate.bias,
+        outer=make_matrix(weights.outer.weight, precision),
+        outer_bias=weights.outer.bias,
+        activation=ACTIVATIONS[activation],
     )
 
 
@@ -195,23 +156,22 @@ def lay_out_decoder_layer(layer: nn.Module, precision: Precision) -> DecoderLaye
 
 
 class Engine:
-    """A Transformer ready to decode."""
+    """A model ready to decode."""
 
     is_padded = True  # the sentences of a batch must have one padded length
 
-    def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
+    def __init__(self, model: EncoderDecoder, precision: Precision = "float32") -> None:
         self.model = model
         self.is_pre_norm = model.config.norm == "pre"
-        self.heads = model.config.heads
-        self.embedding = model.embedding.weight.detach()
+        self.heads, self.width = model.config.heads, max(model.config.head_widths)  # H and D
+        self.embedding = model.head.weight.detach()
         self.vocabulary, self.d_model = self.embedding.shape
         surplus = -self.vocabulary % BLOCK
         self.projection = make_matrix(F.pad(self.embedding, [0, 0, 0, surplus]), precision)
-        self.encoder_layers = [lay_out_encoder_layer(layer, precision) for layer in model.encoder.layers]
-        self.decoder_layers = [lay_out_decoder_layer(layer, precision) for layer in model.decoder.layers]
-        self.width = max(model.config.d_k, model.config.d_v) or self.d_model // self.heads  # D
-        self.encoder_norm = lay_out_norm(model.encoder.norm) if self.is_pre_norm else None
-        self.decoder_norm = lay_out_norm(model.decoder.norm) if self.is_pre_norm else None
+        form = (self.width, model.config.activation, precision)
+        self.encoder_layers = [lay_out(layer, *form) for layer in layers_of(model.encoder)]
+        self.decoder_layers = [lay_out(layer, *form) for layer in layers_of(model.decoder)]
+        self.encoder_norm, self.decoder_norm = final_norm_weights(model.encoder), final_norm_weights(model.decoder)
         last_norm = self.decoder_norm or self.decoder_layers[-1].feed_forward_norm
         self.can_overflow = largest_logit(self.embedding, last_norm) > SAFE_LOGIT
 
@@ -221,8 +181,8 @@ class Engine:
 
     def encode(self, source: Tensor) -> Tensor:
         """Return the memory (S·M, d) of the source tokens (S, M)."""
-        positions = self.model.source_positions(0, source.size(1))
-        x = (self.model.embedding(source) + positions).flatten(0, 1)
+        positions = self.model.source.positions(0, source.size(1))
+        x = (self.model.source.embedding(source) + positions).flatten(0, 1)
         mask = self.source_mask(source).repeat_interleave(self.heads, dim=0)
         for layer in self.encoder_layers:
             y = layer.attention_norm(x) if self.is_pre_norm else x
@@ -243,7 +203,7 @@ class Engine:
         """Return what is added to scores (S, 1, M): UNSEEN at padding."""
         return self.embedding.new_zeros(source.shape).masked_fill_(source == PAD_ID, UNSEEN)[:, None]
 
-    def attend_to_source(self, weights: AttentionWeights, y: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+    def attend_to_source(self, weights: Projections, y: Tensor, x: Tensor, mask: Tensor) -> Tensor:
         """Return x (S·M, d) plus the attention of y (S·M, d) to itself."""
         length = mask.size(2)
         parts = weights.inputs(y, weights.inputs_bias).view(-1, length, 3, self.heads, self.width)
@@ -251,19 +211,19 @@ class Engine:
         shares = torch.baddbmm(mask, query, key.transpose(1, 2)).softmax(dim=-1)
         return self.join_heads(weights, torch.bmm(shares, value), x)
 
-    def join_heads(self, weights: AttentionWeights, heads: Tensor, x: Tensor) -> Tensor:
+    def join_heads(self, weights: Projections, heads: Tensor, x: Tensor) -> Tensor:
         """Return x (rows, d) plus what W^O makes of the heads (S·H, positions, D)."""
         by_row = heads.view(-1, self.heads, *heads.shape[1:]).transpose(1, 2).reshape(x.size(0), -1)
         result = weights.output(by_row, x)
         return result if weights.output_bias is None else result.add_(weights.output_bias)
 
-    def feed_forward(self, layer: EncoderLayerWeights | DecoderLayerWeights, x: Tensor) -> Tensor:
+    def feed_forward(self, layer: EngineLayer, x: Tensor) -> Tensor:
         """Apply the last sub-layer of a layer."""
         if self.is_pre_norm:
             return layer.feed_forward(layer.feed_forward_norm(x), x)
         return layer.feed_forward_norm(layer.feed_forward(x, x))
 
-    def read_memory(self, weights: AttentionWeights, memory: Tensor, sentences: int) -> Tensor:
+    def read_memory(self, weights: Projections, memory: Tensor, sentences: int) -> Tensor:
         """Return keys and values (2, S, H, M, D) of the memory (S·M, d)."""
         assert weights.memory is not None
         parts = weights.memory(memory, weights.memory_bias).view(sentences, -1, 2, self.heads, self.width)
@@ -284,7 +244,7 @@ class Engine:
 def largest_logit(embedding: Tensor, norm: NormWeights) -> float:
     """Return what no logit can exceed: a normalised vector is at most √d long."""
     spread = math.sqrt(embedding.size(1)) * torch.linalg.vector_norm(embedding * norm.weight, dim=1)
-    return float((spread + (embedding @ norm.bias).abs()).max())
+    return float((spread if norm.bias is None else spread + (embedding @ norm.bias).abs()).max())
 
 
 def log_probabilities(pieces: Iterable[tuple[Tensor, Tensor]], vocabulary: int) -> Tensor:
@@ -300,7 +260,7 @@ class EngineStepper:
         self.engine = engine
         self.sentences = source.size(0)
         memory = engine.encode(source)
-        parts = [layer.cross_attention for layer in engine.decoder_layers]
+        parts = [layer.cross_attention for layer in engine.decoder_layers if layer.cross_attention is not None]
         keys, values = torch.stack([engine.read_memory(part, memory, self.sentences) for part in parts], dim=1)
         self.memory_keys = keys.transpose(3, 4).contiguous()  # (L, S, H, D, M)
         self.memory_values = values.contiguous()  # (L, S, H, M, D)
@@ -326,8 +286,8 @@ class EngineStepper:
     def hidden(self, tokens: Tensor) -> Tensor:
         """Return the decoder's output (R, d) for the newest tokens, and remember them."""
         engine, end = self.engine, self.used + tokens.numel() // self.sentences
-        x = engine.model.target_positions(len(self.begins), 1).add(
-            F.embedding(tokens, engine.embedding), alpha=engine.model.embedding.scale
+        x = engine.model.target.positions(len(self.begins), 1).add(
+            F.embedding(tokens, engine.embedding), alpha=engine.model.target.embedding.scale
         )
         self.reserve(end)
         mask, first = self.own_slots(end), self.first_seen()
@@ -371,7 +331,7 @@ class EngineStepper:
         return mask.expand(-1, self.engine.heads, -1, -1).flatten(0, 1)
 
     def attend_to_past(
-        self, layer: DecoderLayerWeights, x: Tensor, new: Tensor, seen: Tensor, mask: Tensor | None
+        self, layer: EngineLayer, x: Tensor, new: Tensor, seen: Tensor, mask: Tensor | None
     ) -> Tensor:
         """Apply the first sub-layer: keys and values go to their slots, then all slots are looked at."""
         engine, weights = self.engine, layer.attention
@@ -385,10 +345,12 @@ class EngineStepper:
         return x if engine.is_pre_norm else layer.attention_norm(x)
 
     def attend_to_memory(
-        self, layer: DecoderLayerWeights, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+        self, layer: EngineLayer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor
     ) -> Tensor:
         """Apply the second sub-layer: the hypotheses of a sentence are W queries to its one memory."""
         engine, weights = self.engine, layer.cross_attention
+        assert weights is not None
+        assert layer.cross_attention_norm is not None
         y = layer.cross_attention_norm(x) if engine.is_pre_norm else x
         projected = weights.inputs(y, weights.inputs_bias).view(self.sentences, -1, engine.heads, engine.width)
         query = projected.transpose(1, 2).flatten(0, 1)  # (S·H, W, D)

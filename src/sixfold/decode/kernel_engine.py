@@ -11,23 +11,20 @@ C best extensions of each sentence; d = d_model and h = all heads' width, padded
 from __future__ import annotations
 
 import ctypes
-import math
 from array import array
 from collections.abc import Iterator
 from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from sixfold.decode.engine import (
     PIECE,
     UNSEEN,
     Engine,
     EngineStepper,
-    lay_out_norm,
     log_probabilities,
-    padded_heads,
 )
 from sixfold.decode.matrices import Precision, rounded
 from sixfold.decode.search import BLOCK, Extensions
@@ -43,8 +40,15 @@ from sixfold.kernels.decoding import (
     StepStructure,
     find_kernels,
 )
-from sixfold.models.transformer import Transformer, TransformerConfig
-from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.nn.layout import (
+    AttentionWeights,
+    LayerWeights,
+    Linear,
+    NormWeights,
+    final_norm_weights,
+    layers_of,
+)
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 MARKS = torch.tensor([PAD_ID, BOS_ID, UNK_ID])  # no text, never chosen
@@ -52,9 +56,9 @@ Number = TypeVar("Number", int, float)
 POSITIONS = 64  # of which there is room at the start
 
 
-def open_engine(model: Transformer, precision: Precision = "float32") -> Engine | KernelEngine:
+def open_engine(model: EncoderDecoder, precision: Precision = "float32") -> Engine | KernelEngine:
     """Lay a model out for decoding, on compiled kernels where there are any."""
-    if model.embedding.weight.device.type == "cpu" and model.embedding.weight.dtype == torch.float32:
+    if KernelEngine.supports(model):
         kernels = find_kernels().kernels
         if kernels is not None:
             return KernelEngine(model, precision, kernels)
@@ -77,9 +81,10 @@ class Packing:
         """Return the address of a vector, padded with zeros."""
         return self.keep(F.pad(x.detach().float(), [0, -x.numel() % self.panel]))
 
-    def norm(self, wrapper: nn.Module) -> NormStructure:
-        """Pack a layer normalisation."""
-        norm = lay_out_norm(wrapper)
+    def norm(self, norm: NormWeights | None) -> NormStructure:
+        """Pack a layer normalisation; nothing, where there is none."""
+        if norm is None or norm.bias is None:
+            return NormStructure()
         return NormStructure(self.vector(norm.weight), self.vector(norm.bias), norm.epsilon)
 
     def matrix(self, weight: Tensor, bias: Tensor | None = None) -> MatrixStructure:
@@ -96,68 +101,62 @@ class Packing:
             panels = weight.view(-1, self.panel, inputs)
         return MatrixStructure(self.keep(panels.transpose(1, 2)), scale, self.vector(bias), inputs, outputs)
 
-    def attention(self, attention: MultiHeadAttention, width: int, norm: nn.Module) -> AttentionStructure:
+    def attention(self, weights: AttentionWeights, width: int, norm: NormWeights) -> AttentionStructure:
         """Pack an attention, every head padded to a width, W^Q divided by √d_k."""
-        heads, sizes = attention.heads, attention.sizes
-        scale = math.sqrt(sizes[0] // heads)
-
-        def parts(rows: Tensor) -> tuple[Tensor, Tensor]:  # (h, …) and (2h, …)
-            query, key, value = (self.all_heads(part, heads, width) for part in rows.detach().split(sizes))
-            return query / scale, torch.cat([key, value])
-
-        weights = parts(attention.project.weight)
-        biases = (None, None) if attention.project.bias is None else parts(attention.project.bias)
-        output = self.all_heads(attention.output.weight.detach().t(), heads, width).t()
+        scaled = weights.divided().widened(width)
+        query, key, value = (self.whole_panels(part) for part in (scaled.query, scaled.key, scaled.value))
+        output = F.pad(scaled.output.weight, [0, -scaled.output.weight.size(1) % self.panel])
+        biases = None if key.bias is None or value.bias is None else torch.cat([key.bias, value.bias])
         return AttentionStructure(
-            *map(self.matrix, weights, biases), self.matrix(output, attention.output.bias), self.norm(norm)
+            self.matrix(query.weight, query.bias),
+            self.matrix(torch.cat([key.weight, value.weight]), biases),
+            self.matrix(output, scaled.output.bias),
+            self.norm(norm),
         )
 
-    def all_heads(self, rows: Tensor, heads: int, width: int) -> Tensor:
-        """Pad heads (H·d_k or H·d_v, …) to (h, …)."""
-        padded = padded_heads(rows, heads, width)
-        return F.pad(padded, [0, 0] * (padded.dim() - 1) + [0, -padded.size(0) % self.panel])
+    def whole_panels(self, part: Linear) -> Linear:
+        """Pad the outputs of a projection (H·D, …) to (h, …)."""
+        missing = -part.weight.size(0) % self.panel
+        bias = None if part.bias is None else F.pad(part.bias, [0, missing])
+        return Linear(F.pad(part.weight, [0, 0, 0, missing]), bias)
 
-    def layer(self, layer: nn.Module, width: int) -> LayerStructure:
+    def layer(self, weights: LayerWeights, width: int) -> LayerStructure:
         """Pack a layer of the encoder or the decoder."""
         packed = LayerStructure()
-        assert isinstance(layer, EncoderLayer | DecoderLayer)
-        if isinstance(layer, EncoderLayer):
-            packed.past = self.attention(layer.attention, width, layer.attention_residual)
-        else:
-            packed.past = self.attention(layer.self_attention, width, layer.self_attention_residual)
-            packed.source = self.attention(layer.cross_attention, width, layer.cross_attention_residual)
-        network = layer.feed_forward
+        packed.past = self.attention(weights.self_attention, width, weights.self_attention_norm)
+        if weights.cross_attention is not None and weights.cross_attention_norm is not None:
+            packed.source = self.attention(weights.cross_attention, width, weights.cross_attention_norm)
+        network = weights.feed_forward
         packed.inner = self.matrix(network.inner.weight, network.inner.bias)
         packed.outer = self.matrix(network.outer.weight, network.outer.bias)
-        packed.norm = self.norm(layer.feed_forward_residual)
+        packed.norm = self.norm(weights.feed_forward_norm)
         return packed
 
 
 class KernelEngine:
-    """A Transformer ready to decode with the compiled kernels."""
+    """A model ready to decode with the compiled kernels."""
 
     is_padded = False  # the sentences of a batch may have any lengths
 
-    def __init__(self, model: Transformer, precision: Precision, kernels: Kernels) -> None:
+    def __init__(self, model: EncoderDecoder, precision: Precision, kernels: Kernels) -> None:
         self.model, self.kernels = model, kernels
         self.packing = packing = Packing(kernels, precision)
         config = model.config
-        self.vocabulary, self.d_model = model.embedding.weight.shape
+        self.vocabulary, self.d_model = model.head.weight.shape
         self.padding = -self.d_model % kernels.panel
-        width = max(config.d_k, config.d_v) or self.d_model // config.heads
+        width = max(config.head_widths)
         width += -width % kernels.lanes
-        self.encoder = layers([packing.layer(each, width) for each in model.encoder.layers])
-        self.decoder = layers([packing.layer(each, width) for each in model.decoder.layers])
-        is_pre_norm = config.norm == "pre"
+        self.encoder = layers([packing.layer(each, width) for each in layers_of(model.encoder)])
+        self.decoder = layers([packing.layer(each, width) for each in layers_of(model.decoder)])
         self.structure = ModelStructure(
             encoder=ctypes.addressof(self.encoder),
             decoder=ctypes.addressof(self.decoder),
-            encoder_norm=packing.norm(model.encoder.norm) if is_pre_norm else NormStructure(),
-            decoder_norm=packing.norm(model.decoder.norm) if is_pre_norm else NormStructure(),
+            encoder_norm=packing.norm(final_norm_weights(model.encoder)),
+            decoder_norm=packing.norm(final_norm_weights(model.decoder)),
             projection=self.packed_projection(),
-            embedding=packing.keep(self.padded(model.embedding.weight.detach())),
-            embedding_scale=model.embedding.scale,
-            is_pre_norm=is_pre_norm,
+            embedding=packing.keep(self.padded(model.head.weight.detach())),
+            embedding_scale=model.target.embedding.scale,
+            is_pre_norm=config.norm == "pre",
             is_int8=precision == "int8",
             encoder_layers=len(self.encoder),
             decoder_layers=len(self.decoder),
@@ -172,9 +171,16 @@ class KernelEngine:
         )
         self.address = ctypes.addressof(self.structure)
 
+    @staticmethod
+    def supports(model: EncoderDecoder) -> bool:
+        """Return whether the kernels compute what this model is: the paper's layers, in float32 on a CPU."""
+        config, weight = model.config, model.head.weight
+        is_plain = config.norm_kind == "layer" and config.activation == "relu" and not config.gated
+        return is_plain and weight.device.type == "cpu" and weight.dtype == torch.float32
+
     def packed_projection(self) -> MatrixStructure:
         """Pack the projection to the vocabulary, padded to whole blocks that are never chosen."""
-        weight = self.model.embedding.weight.detach()
+        weight = self.model.head.weight.detach()
         surplus = -self.vocabulary % BLOCK
         bias = F.pad(weight.new_zeros(self.vocabulary), [0, surplus], value=UNSEEN)
         return self.packing.matrix(F.pad(weight, [0, 0, 0, surplus]), bias)
@@ -246,7 +252,7 @@ class KernelStepper:
     def encode(self, tokens: Tensor) -> None:
         """Fill the memory with the keys and values of the source tokens (N,)."""
         engine, shape = self.engine, self.engine.structure
-        positions = engine.padded(engine.model.source_positions(0, self.longest))
+        positions = engine.padded(engine.model.source.positions(0, self.longest))
         x = unfilled(tokens.numel(), shape.padded_d_model)
         room = engine.room(tokens.numel(), self.longest)
         source = SourceStructure(
@@ -272,7 +278,7 @@ class KernelStepper:
         self.blocks.append(unfilled(shape.decoder_layers, rows, 2 * shape.all_heads))
         self.addresses.append(self.blocks[-1].data_ptr())
         self.block_rows.append(rows)
-        position = engine.padded(engine.model.target_positions(step, 1))
+        position = engine.padded(engine.model.target.positions(step, 1))
         newest = array("q", tokens)
         arguments = StepStructure(
             address(newest),
@@ -371,10 +377,10 @@ def try_out(path: str) -> None:
     torch.manual_seed(1)
     source = torch.tensor([[5, 6, 7, 8, 9, 4, 2, 0], [11, 12, 2, 0, 0, 0, 0, 0]])
     for norm in ("pre", "post"):
-        config = TransformerConfig(
+        config = EncoderDecoderConfig(
             vocabulary=300, encoder_layers=2, decoder_layers=2, d_model=72, d_ff=200, heads=3, norm=norm
         )
-        model = Transformer(config).eval()
+        model = EncoderDecoder(config).eval()
         exact = trial_steps(Engine(model).start(source))
         single = trial_steps(KernelEngine(model, "float32", kernels).start(source))
         coarse = trial_steps(KernelEngine(model, "int8", kernels).start(source))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,7 @@ from torch import Tensor
 from sixfold.data.batches import pad
 from sixfold.decode.alignment import Link, align_ids
 from sixfold.decode.assemble import Search
+from sixfold.decode.config import DecodeConfig, decode_config
 from sixfold.decode.engine import Engine, padded_length
 from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.flags import Flag, find_flags
@@ -37,9 +39,9 @@ from sixfold.decode.stopping import ShouldStop, stoppable
 from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device, num_cores, prepare_environment
-from sixfold.models.ensemble import Ensemble, Model
-from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights
-from sixfold.models.transformer import Transformer, count_parameters
+from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
+from sixfold.models.ensemble import Ensemble
+from sixfold.models.folder import ModelInfo, load_info, load_members, load_tokenizer
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
 from sixfold.ticks import Tick, silent
@@ -72,21 +74,21 @@ class Translator:
 
     def __init__(
         self,
-        model: Model,
+        models: Sequence[EncoderDecoder],
         tokenizer: Tokenizer,
         decode: DecodeConfig,
         info: ModelInfo | None = None,
-        partners: Sequence[Model] = (),
+        partners: Sequence[EncoderDecoder] = (),
         precision: Precision = "float32",
         num_workers: int = 1,
     ):
-        self.given = (model.eval(), *(partner.eval() for partner in partners))
-        self.models = [member for each in self.given for member in each.members]
+        self.num_own = len(models)
+        self.models = [model.eval() for model in (*models, *partners)]
         self.model = self.models[0]  # the one to look into, where there are several
         self.tokenizer = tokenizer
         self.decode = decode
         self.info = info
-        self.device = next(model.parameters()).device
+        self.device = next(self.model.parameters()).device
         positions = min(map(num_positions, self.models))
         self.longest_source = min(LONGEST_SOURCE, positions // 2)
         self.longest_target = min(self.longest_source + decode.extra_tokens, positions)  # end mark included
@@ -253,7 +255,7 @@ class Translator:
         What is read together has one padded length, if an engine pads. Partners, who may not have learned it, do
         not read.
         """
-        engines = self.engines[: len(self.given[0].members)]
+        engines = self.engines[: self.num_own]
         is_padded = any(engine.is_padded for engine in engines)
         lengths = [padded_length(len(row) + 1) if is_padded else 0 for row in inputs]
         order = sorted(range(len(inputs)), key=lambda i: (lengths[i], -len(outputs[i])))
@@ -373,8 +375,8 @@ class Translator:
             translation.is_cut,
             translation.source_is_cut,
             is_other_language=info is None
-            or not info.source_language
-            or info.source_language != info.target_language,
+            or not info.languages.source
+            or info.languages.source != info.languages.target,
         )
 
     def token_scores(
@@ -399,13 +401,13 @@ class Translator:
         return token_scores(self.scorer(source, target_in), target_out, num_alternatives)
 
     @property
-    def scorer(self) -> Transformer | Ensemble:
+    def scorer(self) -> EncoderDecoder | Ensemble:
         """What gives the log-probabilities of given tokens."""
         return self.model if len(self.models) == 1 else Ensemble(self.models)
 
     def alone(self) -> Translator:
         """Return the first of the models without the others."""
-        return Translator(self.model, self.tokenizer, self.decode, self.info, precision=self.precision)
+        return Translator([self.model], self.tokenizer, self.decode, self.info, precision=self.precision)
 
     def penalised(self, score: Score, alpha: float | None = None) -> float:
         """Return the score that a search with this length penalty would have given."""
@@ -425,7 +427,7 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def num_positions(model: Transformer) -> int:
+def num_positions(model: EncoderDecoder) -> int:
     """Return how many positions a model knows."""
     return model.config.max_positions if model.config.positions == "learned" else sys.maxsize
 
@@ -450,8 +452,8 @@ def load(
     torch.set_num_threads(min(torch.get_num_threads(), num_cores()))  # more than are allowed would only wait
     chosen = choose_device(device)
     check_precision(precision, chosen)
-    model, tokenizer, info = read(Path(folder))
-    others = []
+    models, tokenizer, info = read(Path(folder))
+    others: list[EncoderDecoder] = []
     for partner in partners:
         other, other_tokenizer, _ = read(Path(partner))
         if other_tokenizer.model != tokenizer.model:
@@ -459,8 +461,9 @@ def load(
                 f"{partner} has another tokenizer than {folder}, so their probabilities cannot be averaged.",
                 "Train it with the same tokenizer: sixfold train … --init MODEL",
             )
-        others.append(other.to(chosen))
-    return Translator(model.to(chosen), tokenizer, info.decode, info, others, precision, num_workers)
+        others += [each.to(chosen) for each in other]
+    own = [model.to(chosen) for model in models]
+    return Translator(own, tokenizer, decode_config(info), info, others, precision, num_workers)
 
 
 def check_precision(precision: Precision, device: str) -> None:
@@ -471,13 +474,13 @@ def check_precision(precision: Precision, device: str) -> None:
         raise ConfigError(f"This CPU cannot compute in {precision} safely.", "sixfold doctor says why.")
 
 
-def read(folder: Path) -> tuple[Model, Tokenizer, ModelInfo]:
-    """Read a model, its tokenizer and its description, all of one training."""
+def read(folder: Path) -> tuple[list[EncoderDecoder], Tokenizer, ModelInfo]:
+    """Read the models of a folder, their tokenizer and their description, all of one training."""
     info = load_info(folder)
     try:
-        tokenizer, model = load_tokenizer(folder, info), load_weights(folder, info)
+        tokenizer, models = load_tokenizer(folder, info), load_members(folder, info)
     except ModelFolderError:
         if load_info(folder) == info:
             raise
         return read(folder)  # a training replaced the model in between
-    return model, tokenizer, info
+    return cast("list[EncoderDecoder]", models), tokenizer, info

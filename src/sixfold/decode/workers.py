@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sixfold.decode.config import DecodeConfig
     from sixfold.decode.matrices import Precision
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.search import Hypothesis
     from sixfold.decode.translate import Translator
-    from sixfold.models.folder import DecodeConfig
-    from sixfold.models.transformer import TransformerConfig
+    from sixfold.models.encoder_decoder import EncoderDecoderConfig
 
 # A child multiplies with MKL's kernels as its parent does, which `prepare` settles. Only then it hears
 # whether there are kernels of ours.
@@ -61,7 +61,8 @@ class Batch:
 class Package:
     """What a child needs to be the same translator; sent through a pipe, because shared memory may be small."""
 
-    models: list[tuple[TransformerConfig, dict[str, NDArray[np.float32]]]]
+    models: list[tuple[EncoderDecoderConfig, dict[str, NDArray[np.float32]]]]
+    num_own: int  # of the models; the others are partners
     tokenizer: bytes
     decode: DecodeConfig
     precision: Precision
@@ -181,11 +182,13 @@ def end_all(children: list[Child]) -> None:
 
 def packed(translator: Translator) -> Package:
     """Return what a child needs to be the same translator."""
+    from sixfold.models.weights import weights_of
+
     models = [
-        (model.config, {name: tensor.numpy() for name, tensor in model.state_dict().items()})
-        for model in translator.given
+        (model.config, {name: tensor.numpy() for name, tensor in weights_of(model).items()})
+        for model in translator.models
     ]
-    return Package(models, translator.tokenizer.model, translator.decode, translator.precision)
+    return Package(models, translator.num_own, translator.tokenizer.model, translator.decode, translator.precision)
 
 
 def unpacked(package: Package) -> Translator:
@@ -193,16 +196,17 @@ def unpacked(package: Package) -> Translator:
     import torch
 
     from sixfold.decode.translate import Translator
-    from sixfold.models.folder import build_model
+    from sixfold.models.encoder_decoder import EncoderDecoder
+    from sixfold.models.weights import set_weights
     from sixfold.text import Tokenizer
 
     torch.set_num_threads(1)
-    model, *partners = (
-        build_model(config, {name: torch.from_numpy(array) for name, array in arrays.items()})
-        for config, arrays in package.models
-    )
+    models = [EncoderDecoder(config) for config, _ in package.models]
+    for model, (_, arrays) in zip(models, package.models, strict=True):
+        set_weights(model, {name: torch.from_numpy(array) for name, array in arrays.items()})
+    own, partners = models[: package.num_own], models[package.num_own :]
     tokenizer = Tokenizer(package.tokenizer)
-    return Translator(model, tokenizer, package.decode, partners=partners, precision=package.precision)
+    return Translator(own, tokenizer, package.decode, partners=partners, precision=package.precision)
 
 
 def serve(descriptor: int) -> None:

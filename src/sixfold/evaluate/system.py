@@ -52,7 +52,7 @@ def translations_of(
     translator = load(path, device)
     search = translator.search_protected if is_protected else translator.search
     texts = [best.text for best, *_ in search(sources, SearchOptions(beam=beam), tick=tick)]
-    language = translator.info.target_language if translator.info else ""
+    language = translator.info.languages.target if translator.info else ""
     return System(str(path), texts, language, perplexity(translator, sources, references))
 
 

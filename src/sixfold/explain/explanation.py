@@ -18,8 +18,7 @@ from sixfold.explain.beam_tree import BeamTree, beam_tree
 from sixfold.explain.habits import Habits, habits_of
 from sixfold.explain.tokens import NO_WORD, Token, tokens_of
 from sixfold.explain.weights import Layer, affordable, compress, pack
-from sixfold.models.attention_maps import Kind, watched_hidden
-from sixfold.models.transformer import count_parameters
+from sixfold.models.encoder_decoder import Kind, count_parameters
 from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words
 
@@ -168,8 +167,8 @@ def facts(translator: Translator, name: str) -> ModelFacts:
     config, info = translator.model.config, translator.info
     return ModelFacts(
         name=name,
-        source_language=info.source_language if info else "",
-        target_language=info.target_language if info else "",
+        source_language=info.languages.source if info else "",
+        target_language=info.languages.target if info else "",
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
         heads=config.heads,
@@ -228,7 +227,7 @@ def attention(translator: Translator, source: list[int], target: list[int]) -> A
     num_rows = config.encoder_layers * source_in.size(1) + 2 * config.decoder_layers * target_in.size(1)
     largest = affordable(config.heads * num_rows)
     layers: dict[Kind, list[Layer]] = {"encoder": [], "decoder": [], "cross": []}
-    watched_hidden(model, source_in, target_in, lambda kind, w: layers[kind].append(pack(w[0].float(), largest)))
+    model.hidden(source_in, target_in, lambda kind, w: layers[kind].append(pack(w[0].float(), largest)))
     return Attention(largest, *(tuple(layers[kind]) for kind in ("encoder", "decoder", "cross")))
 
 
@@ -237,7 +236,7 @@ def positions(translator: Translator, length: int) -> Positions:
     """Return the encoding of the first positions of the source, at least FEWEST and at most MOST."""
     model = translator.model
     length = min(max(length, FEWEST_POSITIONS), MOST_POSITIONS, num_positions(model))
-    table = model.source_positions(0, length).float().cpu()
+    table = model.source.positions(0, length).float().cpu()
     scale = max(float(table.abs().max()), 1e-9)
     content = ((table / scale + 1) * MIDDLE).round().to(torch.uint8).numpy()
     return Positions(length, model.config.d_model, round(scale, 6), compress(content))

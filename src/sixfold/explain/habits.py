@@ -33,7 +33,7 @@ from sixfold.decode.alignment import pairs, source_attention, word_weights, word
 from sixfold.decode.scoring import forced_batch
 from sixfold.decode.translate import Translator, cut
 from sixfold.errors import ConfigError
-from sixfold.models.attention_maps import Kind, watched_hidden
+from sixfold.models.encoder_decoder import Kind
 from sixfold.text import Tokenizer
 from sixfold.text.bpe_dropout import SPACE_MARK
 from sixfold.text.words import BYTE_PIECE
@@ -73,7 +73,7 @@ def sample_sentences(folder: Path, translator: Translator) -> list[str]:
     own = held_out(folder / "training", translator.tokenizer)
     if own:
         return own[:MOST_SENTENCES]
-    is_english = translator.info is not None and translator.info.source_language == "en"
+    is_english = translator.info is not None and translator.info.languages.source == "en"
     return [english for english, _ in islice(sentences(), MOST_SENTENCES)] if is_english else []
 
 
@@ -140,7 +140,7 @@ def measured(
         else:
             sums[kind].append(measure(weights, source_marks if kind == "encoder" else target_marks))
 
-    watched_hidden(model, source_in, target_in, watch)
+    model.hidden(source_in, target_in, watch)
     return sums
 
 

@@ -1,58 +1,44 @@
-"""Several Transformers as one model: the average of their probabilities.
+"""Several models as one: the average of their probabilities.
 
 Models that differ only in their random start and their dropout err in different places, so their average errs
 less.
 
-Shapes: B pairs, M source positions, T target positions, V vocabulary.
+Shapes: B pairs, T target positions, V vocabulary.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import cast
 
 import torch
 from torch import Tensor, nn
-
-from sixfold.models.transformer import Transformer, TransformerConfig
 
 LOWEST = torch.finfo(torch.float32).min  # two probabilities of 0 are one of 0: no infinity is taken from another
 
 
 class Ensemble(nn.Module):
-    """Transformers that know the same tokens, as training and scoring see one."""
+    """Models that know the same tokens, as training and scoring see one."""
 
-    def __init__(self, models: Sequence[Transformer]) -> None:
+    def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
 
-    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Tensor:
         """Return the averaged log-probabilities (B, T, V), which are their own log-softmax."""
-        each = (model(source, target_in).log_softmax(dim=-1) for model in self.models)  # one after the other
+        each = (model(*inputs).log_softmax(dim=-1) for model in self.models)  # one after the other
         return average(each, len(self.models))
 
-    @property
-    def members(self) -> list[Transformer]:
-        """The models one by one."""
-        return cast("list[Transformer]", list(self.models))
 
-    @property
-    def config(self) -> TransformerConfig:
-        """The shape of each, and how many there are."""
-        return self.members[0].config.model_copy(update={"members": len(self.models)})
+def make_ensemble(make: Callable[[], nn.Module], count: int) -> nn.Module:
+    """Return one new model, or so many as one."""
+    return make() if count == 1 else Ensemble([make() for _ in range(count)])
 
 
-Model = Transformer | Ensemble
-
-
-def make_model(config: TransformerConfig) -> Model:
-    """Return a model with random weights, of as many members as the configuration says."""
-    if config.members == 1:
-        return Transformer(config)
-    alone = config.model_copy(update={"members": 1})
-    return Ensemble([Transformer(alone) for _ in range(config.members)])
+def members_of(model: nn.Module) -> list[nn.Module]:
+    """Return the models of an ensemble one by one, or a model that stands alone."""
+    return list(model.models) if isinstance(model, Ensemble) else [model]
 
 
 def average(log_probs: Iterable[Tensor], count: int) -> Tensor:

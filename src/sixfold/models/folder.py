@@ -1,7 +1,7 @@
-"""The model folder: weights, tokenizer, configuration and model card, and nothing that could be executed.
+"""The model folder, format 2: weights, tokenizer, configuration and model card; nothing in it is ever executed.
 
 sixfold.json          what the model is, the SHA-256 of the files beside it and of itself
-weights.safetensors   the tensors, tied ones once
+weights.safetensors   the tensors, tied ones once; further members of an ensemble are weights-2.safetensors, …
 tokenizer.model       SentencePiece
 README.md             the model card
 training/             only to continue training; deletable
@@ -12,37 +12,42 @@ from __future__ import annotations
 import errno
 import json
 import math
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.files import BLANK, is_sealed, replacing, seal, sha256, write_atomically, writing
-from sixfold.models.ensemble import Model, make_model
-from sixfold.models.transformer import TransformerConfig
-from sixfold.text import Tokenizer
+from sixfold.models import format_1
+from sixfold.models.kinds import KINDS, KindName
+from sixfold.models.weights import set_weights, weights_of
+from sixfold.nn import BlockConfig
+from sixfold.text import SpecialIds, Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, WEIGHTS, TOKENIZER, CARD = "sixfold.json", "weights.safetensors", "tokenizer.model", "README.md"
+WEIGHTS_NAME = re.compile(r"weights(-\d{1,5})?\.safetensors")
 LARGEST_CONFIG, LARGEST_TOKENIZER = 4 * 2**20, 128 * 2**20  # bytes; what is larger is not one of ours
+LARGEST_HEADER = 16 * 2**20  # bytes of a file of weights that are no weights
 
 Json = JsonValue
-
-
-class DecodeConfig(BaseModel):
-    """How to search; the defaults are the paper's (section 6.1)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    beam: int = Field(4, ge=1, le=128)
-    length_penalty: float = Field(0.6, ge=0, le=10, description="α of the GNMT penalty ((5+length)/6)^α")
-    extra_tokens: int = Field(50, ge=1, le=10_000, description="an output may be this much longer than its input")
-    read_back: float = Field(0.0, ge=0, le=10, description="what the source's score after the output counts")
 
 
 class FileDigest(BaseModel):
@@ -54,30 +59,83 @@ class FileDigest(BaseModel):
     previous: str = ""
 
 
+class Processor(BaseModel):
+    """How the raw input of one side becomes numbers: text, with a tokenizer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["text"] = "text"
+    tokenizer: Literal["tokenizer.model"] = "tokenizer.model"
+    special: SpecialIds = SpecialIds()
+    decoder_start: int | None = None  # the decoder's first input, if this side is its
+
+
+TEXT_TO_TEXT: dict[Literal["source", "target"], Processor] = {
+    "source": Processor(),
+    "target": Processor(decoder_start=SpecialIds().bos),
+}
+
+
+class Languages(BaseModel):
+    """The languages of source and target, empty if unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = ""
+    target: str = ""
+
+
 class ModelInfo(BaseModel):
-    """The content of sixfold.json. What is not needed to translate is optional."""
+    """The content of sixfold.json. What is not needed to use the model is optional."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = Field(FORMAT, ge=1)
-    kind: Literal["transformer"] = "transformer"
+    kind: KindName = "encoder_decoder"
+    task: Literal["translate"] = "translate"
     sixfold: str = ""  # the version that wrote it
-    model: TransformerConfig
-    source_language: str = ""
-    target_language: str = ""
-    decode: DecodeConfig = DecodeConfig()
+    model: SerializeAsAny[BlockConfig]
+    processors: dict[Literal["source", "target"], Processor] = TEXT_TO_TEXT
+    languages: Languages = Languages()
+    decode: dict[str, Json] = {}  # defaults of the search
     corpus: dict[str, Json] = {}  # names, sizes and digests of the training text
     scores: dict[str, Json] = {}
     training: dict[str, Json] = {}  # the resolved recipe, steps, time
+    weights: list[list[str]] = Field([[WEIGHTS]], min_length=1, max_length=16)  # the files of each member
     files: dict[str, FileDigest] = {}
 
+    @field_validator("model", mode="before")
+    @classmethod
+    def read_model(cls, value: object, info: ValidationInfo) -> object:
+        """Check the configuration by the kind of the model."""
+        kind = info.data.get("kind")
+        return KINDS[kind].config.model_validate(value) if kind in KINDS else value
 
-def save_model(folder: Path, info: ModelInfo, weights: dict[str, Tensor], tokenizer: Tokenizer, card: str) -> None:
-    """Write or replace a model; at every moment in between the folder holds a whole model, old or new.
+    @field_validator("weights")
+    @classmethod
+    def check_weights(cls, value: list[list[str]]) -> list[list[str]]:
+        """Refuse names that could lead out of the folder."""
+        for name in (name for member in value for name in member):
+            if not WEIGHTS_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no file of weights")
+        return value
 
-    The new digest is announced beside the old one before the weights change place. A model of another shape
+
+def weight_files(count: int) -> list[list[str]]:
+    """Return the names of the files of so many members, one file each."""
+    return [[WEIGHTS], *([f"weights-{number}.safetensors"] for number in range(2, count + 1))]
+
+
+def save_model(
+    folder: Path, info: ModelInfo, members: Sequence[dict[str, Tensor]], tokenizer: Tokenizer, card: str
+) -> None:
+    """Write or replace a model; at every moment in between the folder holds whole weights, old or new.
+
+    The new digests are announced beside the old ones before the weights change place. A model of another shape
     or tokenizer cannot be exchanged like that: the old one is given up first.
     """
+    info = info.model_copy(update={"weights": weight_files(len(members))})
+    names = [name for [name] in info.weights]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         before = replaceable_weights(folder, info, tokenizer)
@@ -85,22 +143,27 @@ def save_model(folder: Path, info: ModelInfo, weights: dict[str, Tensor], tokeni
             (folder / CONFIG).unlink(missing_ok=True)
     write_atomically(folder / TOKENIZER, tokenizer.model)
     write_atomically(folder / CARD, card.encode())
-    with replacing(folder / WEIGHTS) as temporary:
-        write_tensors(temporary, weights)
-        digest = sha256(temporary)
+    with ExitStack() as replaced:
+        digests = {}
+        for name, weights in zip(names, members, strict=True):
+            temporary = replaced.enter_context(replacing(folder / name))
+            write_tensors(temporary, weights)
+            digests[name] = FileDigest(sha256=sha256(temporary), previous=before.get(name, ""))
         if before:
-            write_info(folder, info, FileDigest(sha256=digest, previous=before))
-    write_info(folder, info, FileDigest(sha256=digest))
+            write_info(folder, info, digests)
+    write_info(folder, info, {name: FileDigest(sha256=each.sha256) for name, each in digests.items()})
 
 
-def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: Tokenizer) -> str:
-    """Return the digest of the weights in a folder if others may take their place one for one, or else nothing."""
+def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: Tokenizer) -> dict[str, str]:
+    """Return the digests of the weights in a folder if others may take their place one for one, or nothing."""
     try:
         old = load_info(folder)
-        is_same = old.model == info.model and load_tokenizer(folder, old).model == tokenizer.model
-        return sha256(checked(folder, WEIGHTS, old)) if is_same else ""
+        is_same = (old.format, old.model, old.weights) == (info.format, info.model, info.weights)
+        if not is_same or load_tokenizer(folder, old).model != tokenizer.model:
+            return {}
+        return {name: sha256(checked(folder, name, old)) for member in old.weights for name in member}
     except ModelFolderError:
-        return ""
+        return {}
 
 
 def write_tensors(path: Path, weights: dict[str, Tensor]) -> None:
@@ -111,10 +174,10 @@ def write_tensors(path: Path, weights: dict[str, Tensor]) -> None:
         raise OSError(errno.ENOSPC, str(error)) from error
 
 
-def write_info(folder: Path, info: ModelInfo, weights: FileDigest) -> None:
+def write_info(folder: Path, info: ModelInfo, weights: dict[str, FileDigest]) -> None:
     """Write sixfold.json."""
     own = FileDigest(sha256=BLANK)
-    files = {CONFIG: own, WEIGHTS: weights, TOKENIZER: FileDigest(sha256=sha256(folder / TOKENIZER))}
+    files = {CONFIG: own, **weights, TOKENIZER: FileDigest(sha256=sha256(folder / TOKENIZER))}
     # The digests stand before all that others wrote, so that no text of theirs is taken for the blank.
     content = {"files": {}, **info.model_copy(update={"files": files}).model_dump(mode="json")}
     write_atomically(folder / CONFIG, seal(json.dumps(content, indent=2, ensure_ascii=False) + "\n"))
@@ -138,7 +201,8 @@ def load_info(folder: Path) -> ModelInfo:
                 f"{path} has format {content['format']}; this version reads formats up to {FORMAT}.",
                 f"Install sixfold {content.get('sixfold', 'of a later version')} or newer.",
             )
-        info = ModelInfo.model_validate(content)
+        is_first_format = isinstance(content, dict) and content.get("format", 1) == 1
+        info = ModelInfo.model_validate(format_1.upgraded(content) if is_first_format else content)
     except (ValueError, RecursionError, ConfigError, OSError) as error:
         raise ModelFolderError(f"{path} cannot be read: {first_problem(error)}") from error
     refuse_changed(path, raw, info)
@@ -147,7 +211,7 @@ def load_info(folder: Path) -> ModelInfo:
 
 def refuse_changed(path: Path, raw: bytes, info: ModelInfo) -> None:
     """Refuse a configuration that is not as it was written; the first ones ever hold no digest of themselves."""
-    if odd := sorted(info.files.keys() - {CONFIG, WEIGHTS, TOKENIZER}):
+    if odd := sorted(info.files.keys() - {CONFIG, TOKENIZER} - {name for each in info.weights for name in each}):
         raise ModelFolderError(f"{path} lists the file {odd[0]}, which no model folder has.")
     own = info.files.get(CONFIG)
     if own is not None and not is_sealed(raw, own.sha256):
@@ -183,55 +247,74 @@ def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
     path = checked(folder, TOKENIZER, info)
     refuse_larger(path, LARGEST_TOKENIZER)
     tokenizer = Tokenizer.load(path)
-    if tokenizer.vocabulary != info.model.vocabulary:
-        raise ModelFolderError(
-            f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {info.model.vocabulary:,}."
-        )
+    known = getattr(info.model, "vocabulary", tokenizer.vocabulary)
+    if tokenizer.vocabulary != known:
+        raise ModelFolderError(f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {known:,}.")
     return tokenizer
 
 
-def load_weights(folder: Path, info: ModelInfo) -> Model:
-    """Read the weights of a model folder into a model, after their digest, names, shapes and types are checked."""
-    path = checked(folder, WEIGHTS, info)
+def load_members(folder: Path, info: ModelInfo) -> list[nn.Module]:
+    """Read the models of a folder, after digests, names, shapes and types of their weights are checked."""
     with torch.device("meta"):
-        expected = make_model(info.model).state_dict()
-    check_size(path, expected)
-    return build_model(info.model, read_tensors(path, expected))
+        expected = weights_of(KINDS[info.kind].model(info.model))
+    refuse_wrong_sizes(folder, info, expected)
+    return [build_model(info, read_member(folder, info, number, expected)) for number in range(len(info.weights))]
 
 
-def build_model(config: TransformerConfig, weights: dict[str, Tensor]) -> Model:
+def build_model(info: ModelInfo, weights: dict[str, Tensor]) -> nn.Module:
     """Return a model, in evaluation mode, that holds these weights."""
-    model = make_model(config)
-    model.load_state_dict(weights)
+    model = KINDS[info.kind].model(info.model)
+    set_weights(model, weights)
     return model.eval()
 
 
-def check_size(path: Path, expected: dict[str, Tensor]) -> None:
-    """Refuse, before any memory is taken, a file that cannot hold the tensors its configuration describes."""
-    needed = sum(4 * math.prod(tensor.shape) for tensor in expected.values())
-    if not needed <= path.stat().st_size <= needed + 16 * 2**20:
+def refuse_wrong_sizes(folder: Path, info: ModelInfo, expected: dict[str, Tensor]) -> None:
+    """Refuse, before any memory is taken, files that cannot hold the tensors the configuration describes."""
+    needed = len(info.weights) * sum(4 * math.prod(tensor.shape) for tensor in expected.values())
+    paths = {checked(folder, name, info) for member in info.weights for name in member}
+    found = sum(path.stat().st_size for path in paths)
+    if not needed <= found <= needed + len(paths) * LARGEST_HEADER:
         raise ModelFolderError(
-            f"{path} is {path.stat().st_size:,} bytes; the configuration describes {needed:,} bytes of weights."
+            f"{min(paths)} is {found:,} bytes; the configuration describes {needed:,} bytes of weights."
         )
 
 
-def read_tensors(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Read exactly the expected tensors from a safetensors file, once its header promises these."""
+def read_member(folder: Path, info: ModelInfo, number: int, expected: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Read exactly the expected tensors of one member, once the headers of its files promise these."""
+    with ExitStack() as files:
+        found: dict[str, tuple[Any, str]] = {}  # by today's name: the file and the name in it
+        for path in (folder / name for name in info.weights[number]):
+            try:
+                file = files.enter_context(safe_open(path, framework="pt"))
+            except (SafetensorError, OSError) as error:
+                raise ModelFolderError(f"{path} is damaged: {error}") from error
+            names = stored_names(info, file.keys(), number)
+            found |= {name: (file, stored) for name, stored in names.items()}
+        if odd := sorted(found.keys() ^ expected.keys()):
+            raise ModelFolderError(f"{path} and its configuration disagree about the tensor {odd[0]}.")
+        return {name: read_tensor(path, *found[name], tensor) for name, tensor in expected.items()}
+
+
+def stored_names(info: ModelInfo, names: Sequence[str], number: int) -> dict[str, str]:
+    """Return, for each of a member's tensors, the name in the file."""
+    if info.format == 1:
+        return format_1.new_names(names, number, len(info.weights))
+    return {name: name for name in names}
+
+
+def read_tensor(path: Path, file: Any, name: str, expected: Tensor) -> Tensor:
+    """Read one tensor of the expected shape and type, with finite numbers only."""
     try:
-        with safe_open(path, framework="pt") as file:
-            if odd := sorted(set(file.keys()) ^ set(expected)):
-                raise ModelFolderError(f"{path} and its configuration disagree about the tensor {odd[0]}.")
-            for name, tensor in expected.items():
-                found = file.get_slice(name)
-                wanted, has = ("F32", list(tensor.shape)), (found.get_dtype(), found.get_shape())
-                if wanted != has:
-                    raise ModelFolderError(f"{path}: {name} should be {wanted}, but is {has}.")
-            tensors = {name: file.get_tensor(name) for name in expected}
+        found = file.get_slice(name)
+        wanted, has = ("F32", list(expected.shape)), (found.get_dtype(), found.get_shape())
+        if wanted != has:
+            raise ModelFolderError(f"{path}: {name} should be {wanted}, but is {has}.")
+        tensor: Tensor = file.get_tensor(name)
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{path} is damaged: {error}") from error
-    if broken := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
-        raise ModelFolderError(f"{path}: {broken[0]} holds numbers that are not finite.")
-    return tensors
+    if not tensor.isfinite().all():
+        raise ModelFolderError(f"{path}: {name} holds numbers that are not finite.")
+    return tensor
 
 
 def checked(folder: Path, name: str, info: ModelInfo) -> Path:

@@ -1,29 +1,28 @@
-"""The paper's blocks. They know tensors: no text, no files, no devices."""
+"""The paper's blocks and their variants. They know tensors: no text, no files, no devices."""
 
 from sixfold.nn.attention import MultiHeadAttention, attention, fast_attention
-from sixfold.nn.decoder import Decoder, DecoderLayer
+from sixfold.nn.config import BlockConfig
 from sixfold.nn.dropout import Dropout
-from sixfold.nn.embedding import TiedEmbedding
-from sixfold.nn.encoder import Encoder, EncoderLayer
+from sixfold.nn.embedding import Embedding
 from sixfold.nn.feed_forward import FeedForward
+from sixfold.nn.heads import TokenHead
+from sixfold.nn.layer import Layer, Stack
 from sixfold.nn.masks import causal_mask, local_mask, padding_mask
-from sixfold.nn.norm import Norm, PostNorm, PreNorm
 from sixfold.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from sixfold.nn.stems import TokenStem
 
 __all__ = [
-    "Decoder",
-    "DecoderLayer",
+    "BlockConfig",
     "Dropout",
-    "Encoder",
-    "EncoderLayer",
+    "Embedding",
     "FeedForward",
+    "Layer",
     "LearnedPositions",
     "MultiHeadAttention",
-    "Norm",
-    "PostNorm",
-    "PreNorm",
     "SinusoidalPositions",
-    "TiedEmbedding",
+    "Stack",
+    "TokenHead",
+    "TokenStem",
     "attention",
     "causal_mask",
     "fast_attention",

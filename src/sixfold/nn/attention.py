@@ -7,20 +7,26 @@ Masks are boolean and True means "may attend".
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sixfold.kernels import attention as attention_kernel
+from sixfold.kernels import attention as kernel
+from sixfold.nn.config import BlockConfig
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
+) -> tuple[Tensor, Tensor]:
     """Return softmax(QKᵀ/√d_k)V and the attention weights, which sum to 1 over K (equation 1).
 
-    A query that may attend to nothing, such as padding far from the sentence, gets 0 for both.
+    A query that may attend to nothing, such as padding far from the sentence, gets 0 for both. `scale` takes the
+    place of 1/√d_k.
     """
     d_k = query.size(-1)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)  # (B, H, Q, K)
+    products = query @ key.transpose(-2, -1)  # (B, H, Q, K)
+    scores = products / math.sqrt(d_k) if scale is None else products * scale
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     weights = scores.softmax(dim=-1)
@@ -29,24 +35,33 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     return weights @ value, weights
 
 
-def fast_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def fast_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
+) -> Tensor:
     """Return the same output as `attention` from torch's fused kernel, which keeps no weights."""
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+
+
+Watch = Callable[[Tensor], None]  # is shown the attention weights (B, H, Q, K)
 
 
 class MultiHeadAttention(nn.Module):
     """h heads side by side: Concat(head_1, …, head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     W^Q, W^K and W^V of all heads are the rows of one matrix, so that self-attention is one product.
-    The paper's equations have no biases; `bias` adds them for models from elsewhere that do.
+    The paper's equations have no biases; its descendants have some. Fewer heads of keys and values than of queries
+    are shared by neighbouring heads (Ainslie et al., 2023).
     """
 
-    def __init__(self, d_model: int, heads: int, d_k: int, d_v: int, bias: bool = False) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.heads = heads
-        self.sizes = [heads * d_k, heads * d_k, heads * d_v]  # rows of W^Q, W^K, W^V
-        self.project = nn.Linear(d_model, sum(self.sizes), bias=bias)
-        self.output = nn.Linear(heads * d_v, d_model, bias=bias)
+        d_k, d_v = config.head_widths
+        self.heads, self.key_value_heads = config.heads, config.key_value_heads or config.heads
+        self.score_scale = config.score_scale or None  # None: 1/√d_k
+        self.query_divisor = config.query_divisor
+        self.sizes = [self.heads * d_k, self.key_value_heads * d_k, self.key_value_heads * d_v]  # of W^Q, W^K, W^V
+        self.project = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
+        self.output = nn.Linear(self.heads * d_v, config.d_model, bias=config.attention_bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -57,8 +72,14 @@ class MultiHeadAttention(nn.Module):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
-    def forward(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, query: Tensor, memory: Tensor, mask: Tensor | None = None, watch: Watch | None = None
+    ) -> Tensor:
         """Let every position of `query` (B, Q, d_model) attend to `memory` (B, K, d_model)."""
+        if watch is not None:
+            output, weights = self.with_weights(query, memory, mask)
+            watch(weights)
+            return output
         if query is memory:
             return self.output(self.attend(self.project(query), None, mask))
         return self.output(self.attend(self.project_query(query), self.project_memory(memory), mask))
@@ -66,7 +87,7 @@ class MultiHeadAttention(nn.Module):
     def with_weights(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return what `forward` returns, and the attention weights (B, H, Q, K) of every head."""
         parts = self.split_heads(self.project_query(query), self.project_memory(memory))
-        heads, weights = attention(*parts, mask)
+        heads, weights = attention(*parts, mask, self.score_scale)
         return self.output(join_heads(heads)), weights
 
     def project_query(self, x: Tensor) -> Tensor:
@@ -87,9 +108,14 @@ class MultiHeadAttention(nn.Module):
 
         Keys and values stand in `memory`, or if it is None behind the queries in `projected`.
         """
-        if attention_kernel.is_possible(projected, self.heads, self.sizes):
-            return attention_kernel.attend(projected, memory, mask, self.heads, self.sizes)
-        return join_heads(fast_attention(*self.split_heads(projected, memory), mask))
+        if self.is_plain and kernel.is_possible(projected, self.heads, self.sizes):
+            return kernel.attend(projected, memory, mask, self.heads, self.sizes)
+        return join_heads(fast_attention(*self.split_heads(projected, memory), mask, self.score_scale))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the paper's attention, which is what the kernel computes."""
+        return self.score_scale is None and self.key_value_heads == self.heads
 
     def split_heads(self, projected: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, each (B, H, positions, D)."""
@@ -97,7 +123,13 @@ class MultiHeadAttention(nn.Module):
             parts = projected.split(self.sizes, dim=-1)
         else:
             parts = (projected, *memory.split(self.sizes[1:], dim=-1))
-        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        counts = (self.heads, self.key_value_heads, self.key_value_heads)
+        query, key, value = (
+            part.unflatten(-1, (count, -1)).transpose(1, 2) for part, count in zip(parts, counts, strict=True)
+        )
+        if self.key_value_heads < self.heads:
+            group = self.heads // self.key_value_heads
+            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         return query, key, value
 
 

@@ -1,4 +1,4 @@
-"""Embeddings and softmax (section 3.4): one matrix for both embeddings and the pre-softmax projection."""
+"""Embeddings (section 3.4), and gradients of looked-up rows that are not as large as the matrix."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def lookups_apart() -> Iterator[list[Lookup]]:
         del OF_THREAD.lookups
 
 
-class TiedEmbedding(nn.Module):
-    """The shared matrix (vocabulary, d_model): it turns tokens into vectors and vectors into logits."""
+class Embedding(nn.Module):
+    """The matrix (vocabulary, d_model) that turns tokens into vectors; a `TokenHead` may share it."""
 
-    def __init__(self, vocabulary: int, d_model: int) -> None:
+    def __init__(self, vocabulary: int, d_model: int, is_scaled: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, d_model))
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if is_scaled else 1.0
         # With this spread the scaled embeddings and, for a normalised hidden state, the logits
         # both start with variance one.
         nn.init.normal_(self.weight, std=d_model**-0.5)
@@ -55,7 +55,3 @@ class TiedEmbedding(nn.Module):
             rows = rows.detach().requires_grad_()
             OF_THREAD.lookups.append(Lookup(self.weight, tokens, rows))
         return rows * self.scale
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Return the unnormalised log-probabilities of every token of the vocabulary."""
-        return F.linear(hidden, self.weight)

@@ -128,8 +128,8 @@ def describe(translator: Translator) -> Description:
     """Return what the server has to know of a model."""
     info = translator.info
     return Description(
-        source=info.source_language if info else "",
-        target=info.target_language if info else "",
+        source=info.languages.source if info else "",
+        target=info.languages.target if info else "",
         tokenizer=base64.b64encode(translator.tokenizer.model).decode(),
         longest_source=translator.longest_source,
         beam=translator.decode.beam,

@@ -16,6 +16,7 @@ from typing import Literal
 
 from sixfold.errors import ConfigError, DataError, ModelFolderError
 from sixfold.text.bpe_dropout import SPACE_MARK, BpeDropout
+from sixfold.text.special import SpecialIds
 from sixfold.text.tokens import BOS_ID, EOS_ID, NUM_RESERVED, PAD_ID, UNK_ID
 
 Subwords = Literal["bpe", "unigram"]
@@ -44,7 +45,8 @@ class Tokenizer:
             self.pieces(range(processor.get_piece_size()))  # each must be text
         except (RuntimeError, UnicodeDecodeError) as error:
             raise ModelFolderError("The tokenizer is not a SentencePiece model.") from error
-        if [processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()] != RESERVED:
+        self.special = SpecialIds(processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
+        if self.special != SpecialIds():
             raise ModelFolderError("The tokenizer has other reserved tokens than ours.")
         if UNK_ID in processor.piece_to_id([SPACE_MARK, "<0x00>"]):
             raise ModelFolderError("The tokenizer has no space or no byte pieces, so it would lose text.")

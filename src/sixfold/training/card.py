@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from sixfold.decode.config import decode_config
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import ModelInfo
 
 
 def model_card(info: ModelInfo, parameters: int) -> str:
     """Describe a model, what it was made from and how to use it."""
-    languages = f"{info.source_language or 'source'} → {info.target_language or 'target'}"
+    languages = f"{info.languages.source or 'source'} → {info.languages.target or 'target'}"
     validation = info.scores.get("validation")
     scores = validation if isinstance(validation, dict) else {}
-    shape = info.model
+    shape, decode = cast("EncoderDecoderConfig", info.model), decode_config(info)
     files = info.corpus.get("files")
     names = [str(file["path"]) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-    reading = f", reads back with weight {info.decode.read_back:g}" if info.decode.read_back else ""
-    several = f"{shape.members} Transformers whose predictions are averaged, each with"
-    kind = several if shape.members > 1 else "Transformer,"
+    reading = f", reads back with weight {decode.read_back:g}" if decode.read_back else ""
+    members = len(info.weights)
+    several = f"{members} Transformers whose predictions are averaged, each with"
+    kind = several if members > 1 else "Transformer,"
     return f"""# A translation model, {languages}
 
 Trained with Sixfold {info.sixfold} from {info.corpus.get("pairs", 0):,} pairs of text ({", ".join(names)}).
@@ -30,7 +35,7 @@ feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shap
 | vocabulary | {shape.vocabulary:,} subwords for both languages, any Unicode text |
 | validation | BLEU {scores.get("bleu", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
 at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("metric", "")}) |
-| decoding | beam {info.decode.beam}, length penalty {info.decode.length_penalty}{reading} |
+| decoding | beam {decode.beam}, length penalty {decode.length_penalty}{reading} |
 
 The validation text was held out of the training text or given apart; it is of the same kind, so expect less on
 other kinds. The model has no knowledge beyond its training text and can be wrong with confidence.

@@ -12,14 +12,15 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from sixfold.data.batches import Batches, Position, gather
 from sixfold.data.readers import Pair, open_pairs
 from sixfold.data.shards import Corpus, ShardWriter
 from sixfold.errors import DataError
 from sixfold.machine import choose_device
-from sixfold.models.ensemble import Model, make_model
-from sixfold.models.transformer import TransformerConfig, count_parameters
+from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
+from sixfold.models.ensemble import make_ensemble
 from sixfold.text import Tokenizer
 from sixfold.ticks import Tick
 from sixfold.training.loss import Objective
@@ -88,8 +89,8 @@ def estimate(
     with tempfile.TemporaryDirectory() as folder:
         corpus = sample_corpus(Path(folder), islice(surveyed.sample, MEASURED_PAIRS), tokenizer, plan.recipe)
         share = surveyed.num_pairs / min(len(surveyed.sample), MEASURED_PAIRS)
-        config = TransformerConfig(**plan.recipe.model.model_dump(), vocabulary=tokenizer.vocabulary)
-        model = make_model(config).to(chosen)
+        config = plan.recipe.model.config(tokenizer.vocabulary)
+        model = make_ensemble(lambda: EncoderDecoder(config), plan.recipe.model.members).to(chosen)
         encode_seconds = time.monotonic() - began - read_seconds
         start_seconds = measure_start(model, corpus, plan.recipe)
         speed = Speed(
@@ -123,14 +124,14 @@ def num_validations(recipe: Recipe) -> int:
     return -(-recipe.train.steps // recipe.train.checkpoint_every)
 
 
-def disk_bytes(recipe: Recipe, model: Model, tokens: int) -> int:
+def disk_bytes(recipe: Recipe, model: nn.Module, tokens: int) -> int:
     """Return what the folder will take: the model, checkpoints with two moments each, the tokens of the corpus."""
     weights = 4 * count_parameters(model)
     checkpoints = min(num_validations(recipe), recipe.train.average + 1)  # those that are averaged, and the best
     return weights + 3 * weights * checkpoints + tokens
 
 
-def memory_bytes(recipe: Recipe, model: Model, pairs: int, device: str) -> int:
+def memory_bytes(recipe: Recipe, model: nn.Module, pairs: int, device: str) -> int:
     """Return about what a run needs: what was measured, checkpoints to average, and the index of the corpus."""
     if device != "cpu":
         return peak_memory(device)
@@ -149,7 +150,7 @@ def sample_corpus(folder: Path, sample: Iterable[Pair], tokenizer: Tokenizer, re
     return Corpus(folder, tokenizer.vocabulary)
 
 
-def measure_start(model: Model, corpus: Corpus, recipe: Recipe) -> float:
+def measure_start(model: nn.Module, corpus: Corpus, recipe: Recipe) -> float:
     """Begin as the recipe says, and return how long that took."""
     began = time.monotonic()
     if recipe.train.start == "words":
@@ -157,7 +158,7 @@ def measure_start(model: Model, corpus: Corpus, recipe: Recipe) -> float:
     return time.monotonic() - began
 
 
-def measure_steps(model: Model, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> tuple[float, float]:
+def measure_steps(model: nn.Module, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> tuple[float, float]:
     """Return the mean seconds of a real training step, and the target tokens in a second."""
     device, optimizer = next(model.parameters()).device, make_adam(model)
     objective = Objective(model.train(), recipe.train.label_smoothing)
@@ -183,7 +184,7 @@ def measure_steps(model: Model, corpus: Corpus, tokenizer: Tokenizer, recipe: Re
     return measured / (len(seconds) - WARM_STEPS), counted / measured
 
 
-def measure_validation(model: Model, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> float:
+def measure_validation(model: nn.Module, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> float:
     """Return about how long a validation will take, from a small one.
 
     This model has learned nothing and rambles on to the limit, where a trained one ends with the sentence.

@@ -9,19 +9,20 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from zlib import crc32
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sixfold.data.batches import Batch, Batches, Position, gather
 from sixfold.data.shards import Ids
 from sixfold.decode.memory import is_out_of_memory
 from sixfold.errors import TrainingError
-from sixfold.models.ensemble import Model, make_model
+from sixfold.models.weights import set_weights, weights_of
 from sixfold.nn.dropout import set_dropout
 from sixfold.text import Tokenizer
 from sixfold.training.checkpoint import Checkpoint, CheckpointStore, Tensors, average
@@ -84,7 +85,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        model: Model,
+        model: nn.Module,
         tokenizer: Tokenizer,
         data: Prepared,
         folder: Path,
@@ -348,16 +349,16 @@ class Trainer:
             for name, each in named.items()
         ]
 
-    def evaluation_model(self, weights: Tensors) -> Model:
+    def evaluation_model(self, weights: Tensors) -> nn.Module:
         """Return a model of its own with these weights, so that measuring cannot disturb training."""
         if not hasattr(self, "second_model"):
-            self.second_model = make_model(self.model.config).to(self.device).eval()
-        self.second_model.load_state_dict(weights)
+            self.second_model = deepcopy(self.model).eval()
+        set_weights(self.second_model, weights)
         return self.second_model
 
     def weights(self) -> Tensors:
         """Return the current weights."""
-        return {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+        return weights_of(self.model)
 
     def save(self) -> None:
         """Write a checkpoint, and delete those that nothing needs any more."""
@@ -383,7 +384,7 @@ class Trainer:
         position = Position(**state.pop("position"))  # type: ignore[arg-type]
         self.state = RunState(position=position, **state)  # type: ignore[arg-type]
         self.state.finished = ""
-        self.model.load_state_dict(checkpoint.weights)
+        set_weights(self.model, checkpoint.weights)
         load_optimizer_tensors(self.optimizer, self.model, checkpoint.optimizer)
         self.moving_average = {  # a run that had none begins one here
             name: checkpoint.optimizer.get(f"ema.{name}", checkpoint.weights[name]).to(self.device)

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from sixfold.models.ensemble import Model
-from sixfold.models.transformer import Transformer
+from sixfold.models.encoder_decoder import EncoderDecoder
+from sixfold.models.ensemble import members_of
 from sixfold.text.tokens import PAD_ID
 
 SMALLEST_SHARE = 1e-30
@@ -83,9 +83,11 @@ def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -
 class Objective(nn.Module):
     """A model and its loss as one module, which is what a distributed wrapper needs to see."""
 
-    def __init__(self, model: Model, smoothing: float) -> None:
+    def __init__(self, model: nn.Module, smoothing: float) -> None:
         super().__init__()
-        self.members = nn.ModuleList(MemberLoss(member, smoothing) for member in model.members)
+        self.members = nn.ModuleList(
+            MemberLoss(member, smoothing) for member in members_of(model) if isinstance(member, EncoderDecoder)
+        )
 
     def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
         """Return the sum of the members' losses: each has the gradients it would have alone."""
@@ -95,7 +97,7 @@ class Objective(nn.Module):
 class MemberLoss(nn.Module):
     """The loss of one Transformer."""
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(self, model: EncoderDecoder, smoothing: float) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
@@ -108,7 +110,7 @@ class MemberLoss(nn.Module):
             hidden = self.model.hidden(source, target_in).flatten(0, 1)  # (B·T, d_model)
             return projected_loss(
                 hidden.index_select(0, real),
-                self.model.embedding.weight,
+                self.model.head.weight,
                 targets.index_select(0, real),
                 self.smoothing,
             )

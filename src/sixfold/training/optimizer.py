@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sixfold.models.ensemble import Model
+from sixfold.models.ensemble import members_of
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9
 
@@ -24,9 +24,9 @@ def make_adam(model: nn.Module) -> torch.optim.Adam:
     )
 
 
-def clip_each(model: Model, max_norm: float) -> float:
+def clip_each(model: nn.Module, max_norm: float) -> float:
     """Scale each member's gradients down to a norm, as if it were alone; return the norm that all of them had."""
-    return math.hypot(*(clip(member, max_norm) for member in model.members))
+    return math.hypot(*(clip(member, max_norm) for member in members_of(model)))
 
 
 def clip(model: nn.Module, max_norm: float) -> float:

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from sixfold.models.transformer import PRESETS, Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
 from sixfold.text.tokens import PAD_ID
 from sixfold.training.loss import Objective
 from sixfold.training.plan import minutes_of
@@ -36,7 +36,7 @@ def measure_pace() -> float:
 
 def seconds_of_steps() -> list[float]:
     """Return the CPU time of forward and backward, step by step: a neighbour disturbs it less than the clock."""
-    model = Transformer(TransformerConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
+    model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
     shares = Shares(Objective(model, smoothing=0.1), 1)
     seconds = []
     for step in range(STEPS):

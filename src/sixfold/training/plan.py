@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sixfold.machine import num_cores
-from sixfold.models.ensemble import make_model
+from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.models.folder import Json
-from sixfold.models.transformer import TransformerConfig, count_parameters
 from sixfold.training.prepare import Survey
 from sixfold.training.recipe import Recipe, Wishes, make_recipe, merge
 
@@ -246,6 +245,5 @@ def parameter_count(recipe: Recipe) -> int:
     """Return how many parameters the recipe's model has."""
     import torch
 
-    config = TransformerConfig(**recipe.model.model_dump(), vocabulary=recipe.data.vocabulary)
     with torch.device("meta"):
-        return count_parameters(make_model(config))
+        return recipe.model.members * count_parameters(EncoderDecoder(recipe.model.config(recipe.data.vocabulary)))

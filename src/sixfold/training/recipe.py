@@ -14,9 +14,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
-from sixfold.models.folder import DecodeConfig, Json
-from sixfold.models.transformer import PRESETS, Architecture
+from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
+from sixfold.models.folder import Json
 from sixfold.text import Subwords
 
 Wishes = dict[str, dict[str, Json]]  # part -> key -> value, as a user wrote them
@@ -43,6 +44,16 @@ class DataConfig(BaseModel):
                 "Use it with --set data.subwords=bpe",
             )
         return self
+
+
+class ModelConfig(Architecture):
+    """What is trained: a shape, and how many models of it."""
+
+    members: int = Field(1, ge=1, le=16, description="models of this shape, whose predictions are averaged")
+
+    def config(self, vocabulary: int) -> EncoderDecoderConfig:
+        """Return the configuration of each of them for so many tokens."""
+        return EncoderDecoderConfig(**self.model_dump(exclude={"members"}), vocabulary=vocabulary)
 
 
 class TrainConfig(BaseModel):
@@ -78,7 +89,7 @@ class Recipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: DataConfig = DataConfig()
-    model: Architecture = Architecture()
+    model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
@@ -95,7 +106,7 @@ class Recipe(BaseModel):
 
 PARTS: dict[str, type[BaseModel]] = {
     "data": DataConfig,
-    "model": Architecture,
+    "model": ModelConfig,
     "train": TrainConfig,
     "decode": DecodeConfig,
 }
@@ -209,7 +220,7 @@ def expand_model(keys: Mapping[str, Json]) -> dict[str, Json]:
         preset = str(rest.pop("preset"))
         if preset not in PRESETS:
             raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
-        expanded.update(PRESETS[preset].model_dump(exclude={"members"}))  # how many is not a shape
+        expanded.update(PRESETS[preset].model_dump())
     if "layers" in rest:
         expanded["encoder_layers"] = expanded["decoder_layers"] = rest.pop("layers")
     return {**expanded, **rest}

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.decode.memory import is_out_of_memory
@@ -23,10 +24,19 @@ from sixfold.files import BLANK, is_sealed, make_folder, seal, sha256, write_ato
 from sixfold.kernels import attention as attention_kernel
 from sixfold.kernels import mkl
 from sixfold.machine import choose_device, num_cores, raise_malloc_thresholds, return_freed_memory
-from sixfold.models import ensemble
-from sixfold.models.ensemble import Model
-from sixfold.models.folder import Json, ModelInfo, load_info, load_tokenizer, load_weights, save_model
-from sixfold.models.transformer import Architecture, TransformerConfig, count_parameters
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, count_parameters
+from sixfold.models.ensemble import make_ensemble, members_of
+from sixfold.models.folder import (
+    Json,
+    Languages,
+    ModelInfo,
+    load_info,
+    load_members,
+    load_tokenizer,
+    save_model,
+    weight_files,
+)
+from sixfold.models.weights import set_weights, weights_of
 from sixfold.text import Tokenizer
 from sixfold.training.card import model_card
 from sixfold.training.checkpoint import Tensors, refuse_not_finite
@@ -44,7 +54,7 @@ from sixfold.training.prepare import (
 )
 from sixfold.training.progress import Progress, Silence, duration
 from sixfold.training.ranks import Ranks, joined_ranks
-from sixfold.training.recipe import Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
+from sixfold.training.recipe import ModelConfig, Recipe, Wishes, make_recipe, merge, parse_settings, read_recipe
 from sixfold.training.signals import deferred
 from sixfold.training.start import start_from_words
 
@@ -156,7 +166,7 @@ def run(trainer: Trainer, folder: Path, is_resumed: bool, shown: Progress) -> Ou
     else:
         trainer.save()  # from here on, whatever happens, there is something to resume
         if trainer.device.type == "cpu":
-            shown.say(say_how(trainer.state.shares, len(trainer.model.members)))
+            shown.say(say_how(trainer.state.shares, trainer.recipe.model.members))
     try:
         state = trainer.train()
     except (RuntimeError, MemoryError) as error:
@@ -226,7 +236,8 @@ def import_ahead() -> None:
 
 def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepared, device: str) -> None:
     """Say what will be trained."""
-    parameters = count_parameters(meta_model(recipe.model, tokenizer.vocabulary))
+    with torch.device("meta"):
+        parameters = count_parameters(new_model(recipe.model, tokenizer.vocabulary))
     limit = f"{recipe.train.minutes:g} minutes" if recipe.train.minutes else f"{recipe.train.steps:,} steps"
     shown.say(
         f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} pairs for {limit} on {device}, "
@@ -234,10 +245,10 @@ def describe(shown: Progress, recipe: Recipe, tokenizer: Tokenizer, data: Prepar
     )
 
 
-def meta_model(architecture: Architecture, vocabulary: int) -> Model:
-    """Return a model without memory for its weights."""
-    with torch.device("meta"):
-        return ensemble.make_model(TransformerConfig(**architecture.model_dump(), vocabulary=vocabulary))
+def new_model(model: ModelConfig, vocabulary: int) -> nn.Module:
+    """Return a new model, or as many as are trained side by side."""
+    config = model.config(vocabulary)
+    return make_ensemble(lambda: EncoderDecoder(config), model.members)
 
 
 def inherit(init: Source, wishes: Wishes) -> Wishes:
@@ -248,8 +259,9 @@ def inherit(init: Source, wishes: Wishes) -> Wishes:
         raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
     if "vocabulary" in wishes.get("data", {}):
         raise ConfigError("Fine-tuning keeps the model's own tokenizer, so data.vocabulary cannot be set.")
-    own = info.model.model_dump(exclude={"vocabulary"})
-    return {"model": {**own, **wishes.get("model", {})}, "data": {"vocabulary": info.model.vocabulary}}
+    own = {**info.model.model_dump(exclude={"vocabulary", "pad_id"}), "members": len(info.weights)}
+    vocabulary = cast("EncoderDecoderConfig", info.model).vocabulary
+    return {"model": {**own, **wishes.get("model", {})}, "data": {"vocabulary": vocabulary}}
 
 
 def tokenizer_of(init: Source) -> Tokenizer:
@@ -350,26 +362,32 @@ def set_up_again(folder: Path, source: Source | None, wishes: Wishes) -> None:
     write_run(training, content)
 
 
-def make_model(setup: Setup, device: str, is_resumed: bool, init: Source | None) -> Model:
+def make_model(setup: Setup, device: str, is_resumed: bool, init: Source | None) -> nn.Module:
     """Build the model with the weights that training starts from; a resumed run puts in its own."""
     torch.manual_seed(setup.seed)
-    config = TransformerConfig(**setup.recipe.model.model_dump(), vocabulary=setup.tokenizer.vocabulary)
-    model = ensemble.make_model(config)
+    model = new_model(setup.recipe.model, setup.tokenizer.vocabulary)
     if init is not None:
-        model.load_state_dict(load_weights(Path(init), load_info(Path(init))).state_dict())
+        for own, given in zip(members_of(model), load_members(Path(init), load_info(Path(init))), strict=True):
+            set_weights(own, weights_of(given))
     elif setup.recipe.train.start == "words" and not is_resumed:
         start_from_words(model, setup.data.train())
     return model.to(device)
 
 
-def make_trainer(folder: Path, setup: Setup, model: Model, ranks: Ranks, shown: Progress, began: float) -> Trainer:
+def make_trainer(
+    folder: Path, setup: Setup, model: nn.Module, ranks: Ranks, shown: Progress, began: float
+) -> Trainer:
     """Put the trainer around the model."""
 
     def publish(state: RunState, weights: Tensors) -> None:
         refuse_not_finite(state.step, weights)
-        info = model_info(setup, model.config, state)
+        info = model_info(setup, state)
         cpu = {name: tensor.detach().to("cpu", torch.float32) for name, tensor in weights.items()}
-        save_model(folder, info, cpu, setup.tokenizer, model_card(info, count_parameters(model)))
+        members = [
+            {name.removeprefix(prefix): tensor for name, tensor in cpu.items() if name.startswith(prefix)}
+            for prefix in member_prefixes(setup.recipe.model.members)
+        ]
+        save_model(folder, info, members, setup.tokenizer, model_card(info, count_parameters(model)))
 
     return Trainer(
         setup.recipe,
@@ -385,16 +403,21 @@ def make_trainer(folder: Path, setup: Setup, model: Model, ranks: Ranks, shown: 
     )
 
 
-def model_info(setup: Setup, config: TransformerConfig, state: RunState) -> ModelInfo:
+def member_prefixes(count: int) -> list[str]:
+    """Return what the names of each member's weights begin with in a checkpoint."""
+    return [f"models.{number}." for number in range(count)] if count > 1 else [""]
+
+
+def model_info(setup: Setup, state: RunState) -> ModelInfo:
     """Describe the model as it is published."""
     from sixfold import __version__
 
     return ModelInfo(
         sixfold=__version__,
-        model=config,
-        source_language=setup.languages[0],
-        target_language=setup.languages[1],
-        decode=setup.recipe.decode,
+        model=setup.recipe.model.config(setup.tokenizer.vocabulary),
+        languages=Languages(source=setup.languages[0], target=setup.languages[1]),
+        decode=setup.recipe.decode.model_dump(mode="json"),
+        weights=weight_files(setup.recipe.model.members),
         corpus={
             "pairs": len(setup.data.train()),
             "files": [{**file, "path": readable_name(str(file["path"]))} for file in setup.corpus],

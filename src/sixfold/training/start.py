@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.data.shards import Corpus
-from sixfold.models.ensemble import Model
-from sixfold.models.transformer import Transformer
-from sixfold.nn import DecoderLayer, EncoderLayer, MultiHeadAttention
+from sixfold.models.encoder_decoder import EncoderDecoder
+from sixfold.models.ensemble import members_of
+from sixfold.nn.layout import AttentionWeights, layers_of
 
 MOST_PAIRS = 200_000  # enough to count; more would only take longer
 MOST_TOKENS = 8192  # the most frequent: the rest are too rare to be counted, and the table grows with the square
@@ -29,26 +29,26 @@ EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
 
 
 @torch.no_grad()
-def start_from_words(model: Model, corpus: Corpus) -> None:
+def start_from_words(model: nn.Module, corpus: Corpus) -> None:
     """Set the embeddings from what occurs together in the corpus, and begin attention near the identity."""
-    tied = ties(corpus, min(model.config.vocabulary, MOST_TOKENS))
-    for member in model.members:
+    members = [member for member in members_of(model) if isinstance(member, EncoderDecoder)]
+    tied = ties(corpus, min(members[0].config.vocabulary, MOST_TOKENS))
+    for member in members:
         start_member(member, tied)
 
 
-def start_member(model: Transformer, tied: Tensor) -> None:
+def start_member(model: EncoderDecoder, tied: Tensor) -> None:
     """Start one Transformer; each of several gets the same vectors in a rotation of its own."""
-    weight = model.embedding.weight
+    weight = model.head.weight
     vectors, is_known = word_vectors(tied, weight.size(1))
     known = is_known.nonzero()[:, 0].to(weight.device)
     weight[known] = vectors[is_known].to(weight)  # of length one, as random ones are on average
-    for layer in model.encoder.layers:
-        assert isinstance(layer, EncoderLayer)
-        look_for_the_alike(layer.attention)
-    for layer in model.decoder.layers:
-        assert isinstance(layer, DecoderLayer)
+    for layer in layers_of(model.encoder):
         look_for_the_alike(layer.self_attention)
-        carry_through(layer.cross_attention)
+    for layer in layers_of(model.decoder):
+        look_for_the_alike(layer.self_attention)
+        if layer.cross_attention is not None:
+            carry_through(layer.cross_attention)
 
 
 def ties(corpus: Corpus, num_tokens: int) -> Tensor:
@@ -97,14 +97,13 @@ def leading_eigenvectors(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[chosen], basis @ inner[:, chosen]
 
 
-def look_for_the_alike(attention: MultiHeadAttention) -> None:
+def look_for_the_alike(attention: AttentionWeights) -> None:
     """Begin W^Q and W^K as the identity: similar vectors, and similar positions, attend to each other."""
-    for matrix in attention.project.weight.split(attention.sizes)[:2]:
-        nn.init.eye_(matrix)
+    nn.init.eye_(attention.query.weight)
+    nn.init.eye_(attention.key.weight)
 
 
-def carry_through(attention: MultiHeadAttention) -> None:
+def carry_through(attention: AttentionWeights) -> None:
     """Begin W^V and W^O as the identity: what is attended to passes on as it is."""
-    value = attention.project.weight[-attention.sizes[2] :]  # (h·d_v, d_model)
-    for matrix in (value, attention.output.weight):
-        nn.init.eye_(matrix)
+    nn.init.eye_(attention.value.weight)
+    nn.init.eye_(attention.output.weight)

@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
+
+from torch import nn
 
 from sixfold.data.shards import Corpus
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.scoring import score_ids
 from sixfold.decode.translate import Translator
 from sixfold.evaluate.metrics import bleu
-from sixfold.models.ensemble import Model
-from sixfold.models.folder import DecodeConfig
+from sixfold.models.encoder_decoder import EncoderDecoder
+from sixfold.models.ensemble import members_of
 from sixfold.text import Tokenizer
 
 PAIRS_AT_ONCE = 64
@@ -49,7 +53,7 @@ class Validator:
             [self.tokenizer.decode(target) for _, target in self.ids],
         )
 
-    def loss(self, model: Model, go_on: GoOn) -> float:
+    def loss(self, model: nn.Module, go_on: GoOn) -> float:
         """Return the mean negative log-probability of a held-out target token, without label smoothing."""
         was_training = model.training
         model.eval()
@@ -63,11 +67,13 @@ class Validator:
         model.train(was_training)
         return -log_probability / tokens if math.isfinite(log_probability) else math.inf
 
-    def translate(self, model: Model, go_on: GoOn) -> tuple[float, Sample]:
+    def translate(self, model: nn.Module, go_on: GoOn) -> tuple[float, Sample]:
         """Return the BLEU of greedy translations and one of them to look at."""
         was_training = model.training
         translator = Translator(
-            model, self.tokenizer, DecodeConfig(beam=1, length_penalty=0.0, extra_tokens=EXTRA_TOKENS)
+            cast("list[EncoderDecoder]", members_of(model)),
+            self.tokenizer,
+            DecodeConfig(beam=1, length_penalty=0.0, extra_tokens=EXTRA_TOKENS),
         )
         sources, references = self.texts
         translations: list[str] = []

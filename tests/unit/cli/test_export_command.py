@@ -14,7 +14,7 @@ from sixfold.convert import huggingface
 from sixfold.decode.translate import read
 from sixfold.models.ensemble import Ensemble
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
-from sixfold.models.transformer import Transformer
+from sixfold.models.encoder_decoder import EncoderDecoder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -42,7 +42,7 @@ def test_it_exports_and_says_what_was_compared(command: Command, tmp_path: Path,
 def test_what_other_engines_do_not_do_is_said(command: Command, tmp_path: Path, target: str) -> None:
     pytest.importorskip({"ctranslate2": "ctranslate2", "huggingface": "transformers"}[target])
     model, tokenizer, _ = read(MODEL)
-    two = Ensemble([*model.members, Transformer(model.config)])
+    two = Ensemble([*model.members, EncoderDecoder(model.config)])
     choosing = ModelInfo(model=two.config, decode=DecodeConfig(read_back=0.5))
     save_model(tmp_path / "two", choosing, two.state_dict(), tokenizer, "two models\n")
     for folder, is_said in ((MODEL, False), (tmp_path / "two", True)):

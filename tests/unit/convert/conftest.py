@@ -12,7 +12,7 @@ import torch
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.decode.translate import Translator
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import NUM_RESERVED
 
@@ -38,8 +38,8 @@ def make(tokenizer: Tokenizer, seed: int) -> Make:  # noqa: ARG001
     """Return a function that makes a model which differs from the small one in some choices."""
 
     def make_translator(**choices: object) -> Translator:
-        config = TransformerConfig.model_validate({**SMALL, "vocabulary": tokenizer.vocabulary, **choices})
-        model = Transformer(config)
+        config = EncoderDecoderConfig.model_validate({**SMALL, "vocabulary": tokenizer.vocabulary, **choices})
+        model = EncoderDecoder(config)
         with torch.no_grad():
             for weight in model.parameters():
                 weight += 0.2 * torch.randn_like(weight)

@@ -13,7 +13,7 @@ from sixfold.convert import ctranslate2 as ct2
 from sixfold.convert.compare import TOLERANCE, UNUSUAL, compare
 from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
-from sixfold.models.transformer import TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
 
 pytest.importorskip("ctranslate2")
 
@@ -55,7 +55,7 @@ def test_the_exported_model_runs_in_int8(make: Make, tmp_path: Path) -> None:
 
 def test_restricted_attention_is_refused_with_the_reason() -> None:
     with pytest.raises(ConfigError, match="attention_width=5"):
-        ct2.refuse_unsupported(TransformerConfig(vocabulary=100, attention_width=5))
+        ct2.refuse_unsupported(EncoderDecoderConfig(vocabulary=100, attention_width=5))
 
 
 def test_the_python_of_the_readme_prints_a_translation(

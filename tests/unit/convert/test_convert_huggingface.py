@@ -16,7 +16,7 @@ from sixfold.convert import huggingface
 from sixfold.convert.compare import TOLERANCE, UNUSUAL, compare
 from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
-from sixfold.models.transformer import TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.text import Tokenizer
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -57,7 +57,7 @@ def test_what_no_class_expresses_is_refused_with_the_reason(
     choices: dict[str, object], request: pytest.FixtureRequest
 ) -> None:
     with pytest.raises(ConfigError, match=request.node.callspec.id):
-        huggingface.refuse_unsupported(TransformerConfig.model_validate({"vocabulary": 100, **choices}))
+        huggingface.refuse_unsupported(EncoderDecoderConfig.model_validate({"vocabulary": 100, **choices}))
 
 
 def test_a_post_norm_model_opens_as_a_marian(make: Make, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from sixfold.data.batches import pad
 from sixfold.decode.translate import Translator
 from sixfold.models.folder import DecodeConfig
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -46,7 +46,7 @@ def trained(tokenizer: Tokenizer) -> Translator:
     with torch.random.fork_rng():
         torch.manual_seed(3)
         shape = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 32, "d_ff": 64, "heads": 2, "dropout": 0.0}
-        model = Transformer(TransformerConfig(vocabulary=tokenizer.vocabulary, **shape))
+        model = EncoderDecoder(EncoderDecoderConfig(vocabulary=tokenizer.vocabulary, **shape))
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         for _ in range(120):
             sources = [make_sentence(draw) for _ in range(32)]
@@ -56,7 +56,7 @@ def trained(tokenizer: Tokenizer) -> Translator:
 
 
 def train_step(
-    model: Transformer, optimizer: torch.optim.Optimizer, tokenizer: Tokenizer, sources: list[str]
+    model: EncoderDecoder, optimizer: torch.optim.Optimizer, tokenizer: Tokenizer, sources: list[str]
 ) -> None:
     """Learn from a few sentences."""
     source_ids, target_ids = tokenizer.encode_batch(sources), tokenizer.encode_batch([*map(translate, sources)])

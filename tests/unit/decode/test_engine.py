@@ -14,7 +14,7 @@ from sixfold.decode.kernel_engine import KernelEngine, KernelStepper
 from sixfold.decode.matrices import Precision
 from sixfold.decode.search import NEVER, BeamOptions, LogitStepper, beam_search, finds_best
 from sixfold.kernels.decoding import find_kernels
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -36,7 +36,7 @@ every_variant = pytest.mark.parametrize("variant", VARIANTS)
 every_engine = pytest.mark.parametrize("engine_name", ["torch", "kernels"])
 
 
-def make_engine(name: str, model: Transformer, precision: Precision = "float32") -> Engine | KernelEngine:
+def make_engine(name: str, model: EncoderDecoder, precision: Precision = "float32") -> Engine | KernelEngine:
     """Return one of the engines, or skip the test where there are no compiled kernels."""
     if name == "torch":
         return Engine(model, precision)
@@ -46,10 +46,10 @@ def make_engine(name: str, model: Transformer, precision: Precision = "float32")
     return KernelEngine(model, precision, found.kernels)
 
 
-def make_model(dtype: torch.dtype = torch.float32, **choices: object) -> Transformer:
+def make_model(dtype: torch.dtype = torch.float32, **choices: object) -> EncoderDecoder:
     """Return a small random model, no weight of which is 0 or 1 only."""
     shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 12, "d_ff": 20, "heads": 2}
-    model = Transformer(TransformerConfig.model_validate({"vocabulary": VOCABULARY, **shape, **choices}))
+    model = EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, **shape, **choices}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
@@ -168,7 +168,7 @@ def test_a_search_takes_the_best_extensions_where_it_can() -> None:
 class Reference:
     """A stepper that computes everything anew at every step."""
 
-    def __init__(self, model: Transformer, source: Tensor) -> None:
+    def __init__(self, model: EncoderDecoder, source: Tensor) -> None:
         self.model, self.source, self.prefixes = model, source, torch.empty(source.size(0), 0, dtype=torch.long)
 
     def step(self, tokens: Tensor) -> Tensor:

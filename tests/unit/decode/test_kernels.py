@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sixfold.decode import kernels
+from sixfold.kernels import decoding as kernels
 from sixfold.decode.engine import Engine
 from sixfold.decode.kernel_engine import KernelEngine, KernelStepper, open_engine, try_out
 from sixfold.decode.options import SearchOptions
@@ -29,7 +29,7 @@ from sixfold.decode.workers import Child
 from sixfold.kernels import build as compiled
 from sixfold.kernels.decoding import FLAGS, SOURCE, Kernels, find_kernels
 from sixfold.machine import cpu_flags
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import dropout
 from sixfold.text.tokens import BOS_ID, EOS_ID
 
@@ -62,10 +62,10 @@ def library() -> Kernels:
     return found.kernels
 
 
-def make_model(vocabulary: int = 150, **choices: object) -> Transformer:
+def make_model(vocabulary: int = 150, **choices: object) -> EncoderDecoder:
     """Return a small random model."""
     torch.manual_seed(5)
-    return Transformer(TransformerConfig.model_validate({"vocabulary": vocabulary, **SHAPE, **choices})).eval()
+    return EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": vocabulary, **SHAPE, **choices})).eval()
 
 
 def sabotage(folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, replacement: str) -> None:

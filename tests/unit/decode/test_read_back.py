@@ -20,7 +20,7 @@ from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
 from sixfold.explain import explain
 from sixfold.models.folder import DecodeConfig
-from sixfold.models.transformer import Transformer
+from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.text.tokens import BACK_ID, EOS_ID
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -37,7 +37,7 @@ def reader(trained: Translator, request: pytest.FixtureRequest, monkeypatch: pyt
     return Translator(trained.model, trained.tokenizer, decode)
 
 
-def in_torch(model: Transformer, precision: Precision) -> Engine:
+def in_torch(model: EncoderDecoder, precision: Precision) -> Engine:
     """Open the engine that needs no compiler."""
     return Engine(model, precision)
 

@@ -19,7 +19,7 @@ from sixfold.decode.spelling import occurs
 from sixfold.decode.translate import Translation, Translator, load
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -35,13 +35,13 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def random_model(tokenizer: Tokenizer, spread: float = 2.0, **choices: object) -> Transformer:
+def random_model(tokenizer: Tokenizer, spread: float = 2.0, **choices: object) -> EncoderDecoder:
     """Return a model with weights so large that its outputs differ, and a certain wish to end.
 
     Two hypotheses of random weights may be as good as equal: in float64 rounding does not choose between them.
     """
     shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 32, "heads": 2, **choices}
-    model = Transformer(TransformerConfig.model_validate({"vocabulary": tokenizer.vocabulary, **shape}))
+    model = EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": tokenizer.vocabulary, **shape}))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:
@@ -50,7 +50,7 @@ def random_model(tokenizer: Tokenizer, spread: float = 2.0, **choices: object) -
     return model.double().eval()
 
 
-def one_answer_model(tokenizer: Tokenizer, answer: int) -> Transformer:
+def one_answer_model(tokenizer: Tokenizer, answer: int) -> EncoderDecoder:
     """Return a model that can only say one token."""
     model = random_model(tokenizer)
     with torch.no_grad():
@@ -126,7 +126,7 @@ def test_repeating_a_translation_repeats_it_exactly(trained: Translator) -> None
 
 
 def reference_beam(
-    model: Transformer, source: list[int], limit: int, options: SearchOptions
+    model: EncoderDecoder, source: list[int], limit: int, options: SearchOptions
 ) -> list[tuple[float, tuple[int, ...]]]:
     """Search without cache, batch or early stop; return (score, tokens) of the n best."""
     assert options.beam
@@ -364,10 +364,10 @@ def test_a_model_that_is_replaced_while_it_is_loaded_is_loaded_again(
     trained: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path, trained)
-    newer = Translator(Transformer(trained.model.config), trained.tokenizer, DecodeConfig())
+    newer = Translator(EncoderDecoder(trained.model.config), trained.tokenizer, DecodeConfig())
     waiting, load_weights = [newer], module.load_weights
 
-    def replace_and_load(folder: Path, info: ModelInfo) -> Transformer:
+    def replace_and_load(folder: Path, info: ModelInfo) -> EncoderDecoder:
         if waiting:
             save(folder, waiting.pop())
         return load_weights(folder, info)
@@ -585,7 +585,7 @@ def test_partners_of_another_tokenizer_are_refused(brief: Translator, tmp_path: 
     both = load(tmp_path / "one", "cpu", partners=[tmp_path / "two"])
     assert both.translate(SENTENCES[:5]) == load(tmp_path / "one", "cpu").translate(SENTENCES[:5])
     stranger = Tokenizer.learn(["quite other words than those"], 290)
-    model = Transformer(brief.model.config.model_copy(update={"vocabulary": stranger.vocabulary}))
+    model = EncoderDecoder(brief.model.config.model_copy(update={"vocabulary": stranger.vocabulary}))
     save(tmp_path / "stranger", Translator(model, stranger, DecodeConfig()))
     with pytest.raises(ConfigError, match="another tokenizer"):
         load(tmp_path / "one", "cpu", partners=[tmp_path / "stranger"])

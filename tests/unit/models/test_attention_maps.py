@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sixfold.models.attention_maps import attention_maps, watched_hidden
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 4, 2], [11, 12, 2, 0, 0, 0, 0]])
 TARGET = torch.tensor([[1, 7, 8, 9, 21], [1, 5, 0, 0, 0]])
@@ -21,11 +21,11 @@ VARIANTS: dict[str, dict[str, object]] = {
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
-def make_model(**choices: object) -> Transformer:
+def make_model(**choices: object) -> EncoderDecoder:
     """Return a small random model."""
     torch.manual_seed(1)
     shape = {"encoder_layers": 3, "decoder_layers": 2, "d_model": 12, "d_ff": 20, "heads": 2, "vocabulary": 23}
-    return Transformer(TransformerConfig.model_validate({**shape, **choices})).eval()
+    return EncoderDecoder(EncoderDecoderConfig.model_validate({**shape, **choices})).eval()
 
 
 @every_variant

@@ -14,7 +14,7 @@ from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.ensemble import Ensemble, average, make_model
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_weights, save_model
-from sixfold.models.transformer import Transformer, TransformerConfig, count_parameters
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BACK_ID, EOS_ID
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("seed")
 
 TEXTS = ["old man", "the dog sees", "small house and tree", "blue", "", "woman paints a window"]
 TOKENIZER = Tokenizer.learn([*TEXTS, "alter Mann", "der Hund sieht", "kleines Haus"], 300)
-CONFIG = TransformerConfig(
+CONFIG = EncoderDecoderConfig(
     encoder_layers=1, decoder_layers=2, d_model=16, d_ff=24, heads=2, vocabulary=TOKENIZER.vocabulary, members=3
 )
 DECODE = DecodeConfig(beam=3, extra_tokens=6, read_back=0.4)
@@ -52,14 +52,14 @@ def test_a_configuration_makes_so_many_different_models_of_one_shape() -> None:
     first, second, _ = (member.encoder.state_dict() for member in model.members)
     assert not torch.equal(first["layers.0.attention.project.weight"], second["layers.0.attention.project.weight"])
     alone = make_model(CONFIG.model_copy(update={"members": 1}))
-    assert isinstance(alone, Transformer)
+    assert isinstance(alone, EncoderDecoder)
     assert alone.members == [alone]
     assert count_parameters(model) == 3 * count_parameters(alone)
 
 
 def test_one_transformer_is_not_several() -> None:
     with pytest.raises(ConfigError, match="members=3"):
-        Transformer(CONFIG)
+        EncoderDecoder(CONFIG)
 
 
 def test_an_average_has_the_same_bits_wherever_it_stands() -> None:

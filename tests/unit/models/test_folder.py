@@ -24,7 +24,7 @@ from sixfold.decode.translate import load
 from sixfold.errors import ModelFolderError, WorkError
 from sixfold.files import sha256
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights, save_model
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -35,13 +35,13 @@ FILES = ["sixfold.json", "weights.safetensors", "tokenizer.model"]
 Weights = dict[str, Tensor]
 
 
-def make_model(tokenizer: Tokenizer = TOKENIZER, **choices: object) -> Transformer:
+def make_model(tokenizer: Tokenizer = TOKENIZER, **choices: object) -> EncoderDecoder:
     """Return a small random model."""
     shape = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8, "d_ff": 12, "heads": 2, **choices}
-    return Transformer(TransformerConfig.model_validate({"vocabulary": tokenizer.vocabulary, **shape}))
+    return EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": tokenizer.vocabulary, **shape}))
 
 
-def save(folder: Path, model: Transformer, tokenizer: Tokenizer = TOKENIZER) -> None:
+def save(folder: Path, model: EncoderDecoder, tokenizer: Tokenizer = TOKENIZER) -> None:
     """Write a model folder."""
     info = ModelInfo(
         sixfold="0.1", model=model.config, source_language="en", decode=DecodeConfig(beam=5), scores={"BLEU": 12.5}
@@ -49,7 +49,7 @@ def save(folder: Path, model: Transformer, tokenizer: Tokenizer = TOKENIZER) -> 
     save_model(folder, info, model.state_dict(), tokenizer, "# A card\n")
 
 
-def load_all(folder: Path) -> Transformer:
+def load_all(folder: Path) -> EncoderDecoder:
     """Load everything that translating needs."""
     info = load_info(folder)
     load_tokenizer(folder, info)
@@ -65,7 +65,7 @@ def refusal(folder: Path) -> str:
     return ""
 
 
-def is_same(one: Transformer, other: Transformer) -> bool:
+def is_same(one: EncoderDecoder, other: EncoderDecoder) -> bool:
     """Whether two models have the same weights, bit for bit."""
     weights, others = one.state_dict(), other.state_dict()
     return weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
@@ -426,7 +426,7 @@ def crash_at(call: int) -> Callable[..., Path]:
     return crash
 
 
-def replace_and_crash(folder: Path, call: int, model: Transformer, tokenizer: Tokenizer = TOKENIZER) -> bool:
+def replace_and_crash(folder: Path, call: int, model: EncoderDecoder, tokenizer: Tokenizer = TOKENIZER) -> bool:
     """Save over a folder, ending at the n-th rename; return whether it got to the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "replace", crash_at(call))

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from sixfold.errors import ConfigError
-from sixfold.models.transformer import (
+from sixfold.models.encoder_decoder import (
     PRESETS,
-    Transformer,
-    TransformerConfig,
+    EncoderDecoder,
+    EncoderDecoderConfig,
     count_parameters,
     nearest_divisor,
 )
@@ -38,11 +38,11 @@ every_variant = pytest.mark.parametrize("variant", VARIANTS)
 seeded = pytest.mark.usefixtures("seed")
 
 
-def make_model(**choices: object) -> Transformer:
+def make_model(**choices: object) -> EncoderDecoder:
     """Return a small random model, in training mode."""
     shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 12, "d_ff": 20, "heads": 2}
-    config = TransformerConfig.model_validate({"vocabulary": VOCABULARY, "dropout": 0.0, **shape, **choices})
-    return Transformer(config)
+    config = EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, "dropout": 0.0, **shape, **choices})
+    return EncoderDecoder(config)
 
 
 # The mathematics
@@ -56,7 +56,7 @@ def plain_attention(block: MultiHeadAttention, query: Tensor, memory: Tensor, ma
     return attention(*heads, mask)[0].transpose(1, 2).flatten(2) @ block.output.weight.T
 
 
-def plain_forward(model: Transformer, source: Tensor, target: Tensor, rate: float) -> Tensor:
+def plain_forward(model: EncoderDecoder, source: Tensor, target: Tensor, rate: float) -> Tensor:
     """Return the paper's post-norm model in one piece, with dropout exactly where section 5.4 puts it."""
     weight, width, drop = model.embedding.weight, model.config.d_model, Dropout(rate)
 
@@ -307,7 +307,7 @@ def count(vocabulary: int = 37_000, preset: str = "base", **choices: object) -> 
     """Return the parameters of a model that is never allocated."""
     config = {**PRESETS[preset].model_dump(), "vocabulary": vocabulary, **choices}
     with torch.device("meta"):
-        return count_parameters(Transformer(TransformerConfig.model_validate(config)))
+        return count_parameters(EncoderDecoder(EncoderDecoderConfig.model_validate(config)))
 
 
 def formula(vocabulary: int, layers: int, d_model: int, d_ff: int) -> int:
@@ -353,9 +353,9 @@ def test_the_presets_are_those_of_the_paper() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_heads_are_d_model_over_h_wide_unless_stated(preset: str) -> None:
-    config = TransformerConfig(vocabulary=9, **PRESETS[preset].model_dump())
+    config = EncoderDecoderConfig(vocabulary=9, **PRESETS[preset].model_dump())
     with torch.device("meta"):
-        block = Transformer(config).encoder.layers[0].attention
+        block = EncoderDecoder(config).encoder.layers[0].attention
     assert block.sizes == [config.d_model] * 3
 
 
@@ -371,20 +371,20 @@ def test_heads_are_as_wide_as_stated() -> None:
 
 def test_heads_that_do_not_divide_are_refused_with_the_nearest_that_do() -> None:
     with pytest.raises(ConfigError, match="d_model=512, heads=7 leaves 1 over") as refusal:
-        TransformerConfig(vocabulary=9, heads=7)
+        EncoderDecoderConfig(vocabulary=9, heads=7)
     assert "heads=8" in refusal.value.hint
 
 
 def test_heads_need_not_divide_when_both_widths_are_given() -> None:
-    config = TransformerConfig(vocabulary=9, heads=7, d_k=64, d_v=64)
+    config = EncoderDecoderConfig(vocabulary=9, heads=7, d_k=64, d_v=64)
     assert config.heads == 7
     with pytest.raises(ConfigError):
-        TransformerConfig(vocabulary=9, heads=7, d_k=64)
+        EncoderDecoderConfig(vocabulary=9, heads=7, d_k=64)
 
 
 def test_an_odd_width_is_refused() -> None:
     with pytest.raises(ConfigError, match="even"):
-        TransformerConfig(vocabulary=9, d_model=511, heads=7)
+        EncoderDecoderConfig(vocabulary=9, d_model=511, heads=7)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_an_odd_width_is_refused() -> None:
 )
 def test_an_unknown_key_or_an_impossible_value_is_refused(choices: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        TransformerConfig.model_validate({"vocabulary": 9, **choices})
+        EncoderDecoderConfig.model_validate({"vocabulary": 9, **choices})
 
 
 def test_a_configuration_cannot_be_changed_afterwards() -> None:
@@ -410,8 +410,8 @@ def test_a_configuration_cannot_be_changed_afterwards() -> None:
 
 
 def test_a_configuration_comes_back_from_json() -> None:
-    config = TransformerConfig(vocabulary=9, heads=4, positions="learned")
-    assert TransformerConfig.model_validate_json(config.model_dump_json()) == config
+    config = EncoderDecoderConfig(vocabulary=9, heads=4, positions="learned")
+    assert EncoderDecoderConfig.model_validate_json(config.model_dump_json()) == config
 
 
 @given(st.integers(1, 2000), st.integers(1, 256))

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text.tokens import PAD_ID
 from sixfold.training.loss import ROWS_AT_ONCE, Objective, projected_loss
 
 pytestmark = pytest.mark.usefixtures("seed")
 
-CONFIG = TransformerConfig(
+CONFIG = EncoderDecoderConfig(
     encoder_layers=1, decoder_layers=1, d_model=8, d_ff=16, heads=2, dropout=0, vocabulary=13
 )
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 2, PAD_ID, PAD_ID]])
@@ -82,7 +82,7 @@ def test_a_number_that_is_not_finite_shows_in_the_loss() -> None:
 
 
 def test_the_objective_is_the_loss_of_the_real_target_tokens() -> None:
-    model = Transformer(CONFIG).double()
+    model = EncoderDecoder(CONFIG).double()
     real = TARGET_OUT != PAD_ID
     expected = by_definition(model(SOURCE, TARGET_IN)[real].detach(), TARGET_OUT[real], 0.1)
     found = float(Objective(model, 0.1)(SOURCE, TARGET_IN, TARGET_OUT).detach())
@@ -90,7 +90,7 @@ def test_the_objective_is_the_loss_of_the_real_target_tokens() -> None:
 
 
 def test_padding_contributes_nothing() -> None:
-    objective = Objective(Transformer(CONFIG), 0.1)
+    objective = Objective(EncoderDecoder(CONFIG), 0.1)
     padded = [torch.cat([each, torch.full((2, 3), PAD_ID)], dim=1) for each in (SOURCE, TARGET_IN, TARGET_OUT)]
     with torch.no_grad():
         plain = float(objective(SOURCE, TARGET_IN, TARGET_OUT))
@@ -98,7 +98,7 @@ def test_padding_contributes_nothing() -> None:
 
 
 def test_the_gradient_of_a_batch_is_that_of_its_rows() -> None:
-    model = Transformer(CONFIG).double()
+    model = EncoderDecoder(CONFIG).double()
     objective = Objective(model, 0.1)
     objective(SOURCE, TARGET_IN, TARGET_OUT).backward()
     together = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sixfold.models.ensemble import make_model
-from sixfold.models.transformer import TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.training.optimizer import (
     clip,
     clip_each,
@@ -130,7 +130,7 @@ def test_a_gradient_that_is_not_finite_shows_in_the_norm() -> None:
 
 def test_each_member_is_clipped_as_if_it_were_alone() -> None:
     shape = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 4, "d_ff": 4, "heads": 2, "vocabulary": 9}
-    model = make_model(TransformerConfig.model_validate({**shape, "members": 2}))
+    model = make_model(EncoderDecoderConfig.model_validate({**shape, "members": 2}))
     for member, size in zip(model.members, (0.001, 10.0), strict=True):
         for parameter in member.parameters():
             parameter.grad = torch.full_like(parameter, size)

@@ -10,7 +10,7 @@ import pytest
 from sixfold.data.readers import Pair
 from sixfold.data.sample import Sample
 from sixfold.errors import ConfigError
-from sixfold.models.transformer import PRESETS
+from sixfold.models.encoder_decoder import PRESETS
 from sixfold.training.plan import Plan, choose, parameter_count
 from sixfold.training.prepare import Survey
 from sixfold.training.recipe import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sixfold.errors import ConfigError
-from sixfold.models.transformer import PRESETS, Architecture
+from sixfold.models.encoder_decoder import PRESETS, Architecture
 from sixfold.training.recipe import (
     Recipe,
     Wishes,

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from sixfold.models.ensemble import Ensemble, make_model
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text.tokens import PAD_ID
 from sixfold.training.loss import Objective
 from sixfold.training.shares import MOST_SHARES, Inputs, Shares, mixed_seed, num_shares
 
-CONFIG = TransformerConfig(
+CONFIG = EncoderDecoderConfig(
     encoder_layers=2, decoder_layers=2, d_model=32, d_ff=64, heads=2, dropout=0.0, vocabulary=50
 )
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def batch(rows: int = 7) -> Inputs:
     return list(sides)
 
 
-def gradients(model: Transformer) -> list[Tensor]:
+def gradients(model: EncoderDecoder) -> list[Tensor]:
     """Return all gradients, and forget them."""
     found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
     model.zero_grad()
@@ -38,7 +38,7 @@ def gradients(model: Transformer) -> list[Tensor]:
 @pytest.mark.parametrize("count", [2, 3, 4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_shares_add_up_to_the_whole(count: int, dtype: torch.dtype, seed: int) -> None:
-    model, inputs = Transformer(CONFIG).to(dtype), batch()
+    model, inputs = EncoderDecoder(CONFIG).to(dtype), batch()
     objective, weight = Objective(model, 0.1), 1 / 40
     whole_loss = Shares(objective, 1).backward(inputs, weight, (seed,))
     whole = gradients(model)
@@ -48,7 +48,7 @@ def test_shares_add_up_to_the_whole(count: int, dtype: torch.dtype, seed: int) -
 
 
 def test_shares_draw_the_same_dropout_for_the_same_seed_and_each_its_own(seed: int) -> None:
-    model = Transformer(CONFIG.model_copy(update={"dropout": 0.4})).train()
+    model = EncoderDecoder(CONFIG.model_copy(update={"dropout": 0.4})).train()
     shares, inputs = Shares(Objective(model, 0.1), 2), batch(8)
     losses = [shares.backward(inputs, 1.0, (seed, step % 2)) for step in range(20)]
     assert set(losses[0::2]) == {losses[0]}
@@ -62,7 +62,7 @@ def test_shares_draw_the_same_dropout_for_the_same_seed_and_each_its_own(seed: i
 
 
 def test_gradients_are_added_to_those_of_earlier_parts(seed: int) -> None:
-    model, inputs = Transformer(CONFIG), batch()
+    model, inputs = EncoderDecoder(CONFIG), batch()
     shares = Shares(Objective(model, 0.1), 2)
     shares.backward(inputs, 1.0, (seed,))
     once = gradients(model)
@@ -72,13 +72,13 @@ def test_gradients_are_added_to_those_of_earlier_parts(seed: int) -> None:
 
 
 def test_a_batch_of_fewer_rows_than_shares(seed: int) -> None:
-    model, inputs = Transformer(CONFIG), batch(1)
+    model, inputs = EncoderDecoder(CONFIG), batch(1)
     expected = Shares(Objective(model, 0.1), 1).backward(inputs, 1.0, (seed,))
     assert Shares(Objective(model, 0.1), 3).backward(inputs, 1.0, (seed,)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_share_that_fails_leaves_no_gradients_behind(seed: int) -> None:
-    model, inputs = Transformer(CONFIG), batch()
+    model, inputs = EncoderDecoder(CONFIG), batch()
     objective = Objective(model, 0.1)
 
     class Fails(torch.nn.Module):
@@ -115,7 +115,7 @@ def test_models_trained_side_by_side_have_the_gradients_they_would_have_alone(
 
 
 def test_models_trained_side_by_side_drop_different_things(seed: int) -> None:
-    member = Transformer(CONFIG.model_copy(update={"dropout": 0.4})).train()
+    member = EncoderDecoder(CONFIG.model_copy(update={"dropout": 0.4})).train()
     twins = Ensemble([member, copy.deepcopy(member)])
     for count in (1, 2):
         Shares(Objective(twins, 0.1), count).backward(batch(), 1.0, (seed,))
@@ -141,7 +141,7 @@ def test_the_threads_of_shares_leave_the_callers_alone(seed: int) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        Shares(Objective(Transformer(CONFIG), 0.1), 2).backward(batch(), 1.0, (seed,))
+        Shares(Objective(EncoderDecoder(CONFIG), 0.1), 2).backward(batch(), 1.0, (seed,))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

@@ -10,7 +10,7 @@ import torch
 
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.models.ensemble import make_model
-from sixfold.models.transformer import Transformer, TransformerConfig
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.training.start import leading_eigenvectors, start_from_words, ties
 
 FIRST, WORDS = 10, 12  # word i of one language has the id FIRST + i, its translation FIRST + WORDS + i
@@ -30,9 +30,9 @@ def corpus(tmp_path: Path, seed: int) -> Corpus:
     return Corpus(tmp_path, VOCABULARY)
 
 
-def small_model(**choices: object) -> Transformer:
+def small_model(**choices: object) -> EncoderDecoder:
     config = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 32, "d_ff": 16, "heads": 4, **choices}
-    return Transformer(TransformerConfig.model_validate({**config, "vocabulary": VOCABULARY}))
+    return EncoderDecoder(EncoderDecoderConfig.model_validate({**config, "vocabulary": VOCABULARY}))
 
 
 def test_a_word_begins_nearest_to_its_translation(corpus: Corpus) -> None:

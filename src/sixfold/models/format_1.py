@@ -1,0 +1,42 @@
+"""Model folders of format 1, which knew translation only, read as folders of format 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+WEIGHTS = "weights.safetensors"  # one file, whose names begin with models.N. where there are several models
+RENAMED = (
+    (r"^embedding\.", "source.embedding."),
+    (r"^(source|target)_positions\.", r"\1.positions."),
+    (r"^(encoder\.layers\.\d+)\.attention\.", r"\1.self_attention."),
+    (r"^(encoder\.layers\.\d+)\.attention_residual\.norm\.", r"\1.self_attention_norm."),
+    (r"_residual\.norm\.", "_norm."),
+)
+
+
+def upgraded(content: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the content of a sixfold.json of format 1 in the words of format 2; it still says format 1."""
+    rest = dict(content)
+    model = rest.get("model")
+    members = model.get("members", 1) if isinstance(model, dict) else 1
+    if isinstance(model, dict):
+        rest["model"] = {key: value for key, value in model.items() if key != "members"}
+    rest["languages"] = {side: rest.pop(f"{side}_language", "") for side in ("source", "target")}
+    count = members if isinstance(members, int) and 1 <= members <= 16 else 1
+    return {**rest, "kind": "encoder_decoder", "task": "translate", "weights": [[WEIGHTS]] * count}
+
+
+def new_names(names: Iterable[str], member: int, num_members: int) -> dict[str, str]:
+    """Return, for each of today's names, the name in the file under which a member's tensor is stored there."""
+    prefix = f"models.{member}." if num_members > 1 else ""
+    return {renamed(name.removeprefix(prefix)): name for name in names if name.startswith(prefix)}
+
+
+def renamed(name: str) -> str:
+    """Return what a tensor of format 1 is called today."""
+    for pattern, replacement in RENAMED:
+        name = re.sub(pattern, replacement, name)
+    return name

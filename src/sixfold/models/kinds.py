@@ -1,0 +1,24 @@
+"""The kinds of model that a folder can hold: for each its configuration and its class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.nn import BlockConfig
+
+KindName = Literal["encoder_decoder"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of model."""
+
+    config: type[BlockConfig]
+    model: type[nn.Module]
+
+
+KINDS: dict[KindName, Kind] = {"encoder_decoder": Kind(EncoderDecoderConfig, EncoderDecoder)}

@@ -1,0 +1,25 @@
+"""A model's weights by name: a matrix that several parts share has one name, that of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+Weights = dict[str, Tensor]
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """Return the current weights, not copied."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+@torch.no_grad()
+def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model that has exactly these names."""
+    parameters = dict(model.named_parameters())
+    if odd := parameters.keys() ^ weights.keys():
+        raise KeyError(f"weights and model disagree about {min(odd)}")
+    for name, parameter in parameters.items():
+        parameter.copy_(weights[name])

@@ -1,0 +1,25 @@
+"""The tokens that are no text: each tokenizer has its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids of special tokens; the defaults are those of the tokenizers that we learn."""
+
+    pad: int = 0  # fills up a batch; never attended to
+    bos: int = 1  # the decoder's first input
+    eos: int = 2  # ends every source and every target
+    unk: int = 3  # demanded by SentencePiece; byte fallback leaves it unused
+
+    @property
+    def reverse(self) -> int:
+        """The decoder's first input in the reverse direction, from target to source; it is never one elsewhere."""
+        return self.eos
+
+    @property
+    def never_chosen(self) -> tuple[int, ...]:
+        """What no output may hold."""
+        return self.pad, self.bos, self.unk
