@@ -41,9 +41,9 @@ def train(
 
     Example: sixfold train train.en train.de -o model --minutes 30
     """
+    from sixfold.tasks import train as run_training
     from sixfold.training.progress import make_progress
     from sixfold.training.run import say_outcome, say_stopped
-    from sixfold.training.run import train as run_training
 
     try:
         with shown_live(output) if watch else nullcontext():

@@ -136,7 +136,7 @@ def held_out(training: Path, tokenizer: Tokenizer) -> list[str]:
     if not own.is_file() or own.read_bytes() != tokenizer.model:
         return []
     try:
-        corpus = Corpus(training / "data" / "valid", tokenizer.vocabulary)
+        corpus = Corpus(training / "data" / "valid")
     except DataError:
         return []
-    return [tokenizer.decode(source) for source, _ in islice(corpus, HELD_OUT)]
+    return [tokenizer.decode(corpus.record(i)["source"].tolist()) for i in range(min(HELD_OUT, len(corpus)))]

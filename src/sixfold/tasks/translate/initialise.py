@@ -1,4 +1,4 @@
-"""A start that knows words: tokens that stand in each other's translations begin with similar vectors.
+"""Co-occurrence initialisation: tokens that stand in each other's translations begin with similar vectors.
 
 With random embeddings a model spends much of a short training finding out which words belong together. Counting
 tells that in seconds: two tokens that occur in a pair more often than by chance (positive pointwise mutual
@@ -12,13 +12,14 @@ Shapes: C tokens counted, d_model width, K eigenvectors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sixfold.data.shards import Corpus
 from sixfold.models.encoder_decoder import EncoderDecoder
-from sixfold.models.ensemble import members_of
 from sixfold.nn.layout import AttentionWeights, layers_of
 
 MOST_PAIRS = 200_000  # enough to count; more would only take longer
@@ -29,15 +30,14 @@ EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
 
 
 @torch.no_grad()
-def start_from_words(model: nn.Module, corpus: Corpus) -> None:
+def initialise_from_words(members: Sequence[EncoderDecoder], corpus: Corpus) -> None:
     """Set the embeddings from what occurs together in the corpus, and begin attention near the identity."""
-    members = [member for member in members_of(model) if isinstance(member, EncoderDecoder)]
     tied = ties(corpus, min(members[0].config.vocabulary, MOST_TOKENS))
     for member in members:
-        start_member(member, tied)
+        initialise_member(member, tied)
 
 
-def start_member(model: EncoderDecoder, tied: Tensor) -> None:
+def initialise_member(model: EncoderDecoder, tied: Tensor) -> None:
     """Start one Transformer; each of several gets the same vectors in a rotation of its own."""
     weight = model.head.weight
     vectors, is_known = word_vectors(tied, weight.size(1))
@@ -57,7 +57,8 @@ def ties(corpus: Corpus, num_tokens: int) -> Tensor:
     together = np.zeros((num_tokens, num_tokens), dtype=np.float32)  # source token, target token
     in_source, in_target = (np.zeros(num_tokens, dtype=np.float32) for _ in range(2))
     for pair in np.linspace(0, len(corpus) - 1, num_pairs, dtype=np.int64).tolist():
-        source, target = (np.unique(side) for side in corpus.ids(pair))
+        record = corpus.record(pair)
+        source, target = np.unique(record["source"]), np.unique(record["target"])
         source, target = source[source < num_tokens], target[target < num_tokens]
         in_source[source] += 1
         in_target[target] += 1

@@ -33,8 +33,8 @@ Trained with Sixfold {info.sixfold} from {info.corpus.get("pairs", 0):,} pairs o
 feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shape.dropout} |
 | parameters | {parameters:,} |
 | vocabulary | {shape.vocabulary:,} subwords for both languages, any Unicode text |
-| validation | BLEU {scores.get("bleu", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
-at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("metric", "")}) |
+| validation | BLEU {scores.get("score", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
+at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("conditions", "")}) |
 | decoding | beam {decode.beam}, length penalty {decode.length_penalty}{reading} |
 
 The validation text was held out of the training text or given apart; it is of the same kind, so expect less on

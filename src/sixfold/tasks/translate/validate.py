@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -18,32 +16,29 @@ from sixfold.evaluate.metrics import bleu
 from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.models.ensemble import members_of
 from sixfold.text import Tokenizer
+from sixfold.training.task import Check, Sample, Scores
 
 PAIRS_AT_ONCE = 64
+CHANCE = 0.5  # BLEU; what a few hundred greedy translations tell apart by luck
 EXTRA_TOKENS = 20  # a model that has learned little rambles on; it need not do so for long
 
 
-GoOn = Callable[[], None]  # asked now and then; raises when the validation is to be given up
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One held-out sentence, translated as it stands now."""
-
-    source: str
-    translation: str
-    reference: str
-
-
-class Validator:
+class TranslationValidator:
     """The first held-out pairs, in memory, ready to be measured with any weights."""
 
     def __init__(self, corpus: Corpus, tokenizer: Tokenizer, num_sentences: int) -> None:
         self.tokenizer = tokenizer
+        records = (corpus.record(pair) for pair in range(min(num_sentences, len(corpus))))
         self.ids = sorted(
-            (corpus.ids(pair) for pair in range(min(num_sentences, len(corpus)))),
+            ((record["source"].tolist(), record["target"].tolist()) for record in records),
             key=lambda pair: len(pair[1]),
         )
+
+    @property
+    def trained_share(self) -> float:
+        """A model that has learned nothing rambles on to the limit; a trained one ends with the sentence."""
+        source, target = (sum(map(len, side)) / len(self.ids) for side in zip(*self.ids, strict=True))
+        return (target + 1) / (source + EXTRA_TOKENS)
 
     @cached_property
     def texts(self) -> tuple[list[str], list[str]]:
@@ -53,13 +48,13 @@ class Validator:
             [self.tokenizer.decode(target) for _, target in self.ids],
         )
 
-    def loss(self, model: nn.Module, go_on: GoOn) -> float:
+    def loss(self, model: nn.Module, check: Check) -> float:
         """Return the mean negative log-probability of a held-out target token, without label smoothing."""
         was_training = model.training
         model.eval()
         log_probability, tokens = 0.0, 0
         for begin in range(0, len(self.ids), PAIRS_AT_ONCE):
-            go_on()
+            check()
             sources, targets = zip(*self.ids[begin : begin + PAIRS_AT_ONCE], strict=True)
             scores = score_ids(model, sources, targets)
             log_probability += sum(score.log_probability for score in scores)
@@ -67,7 +62,7 @@ class Validator:
         model.train(was_training)
         return -log_probability / tokens if math.isfinite(log_probability) else math.inf
 
-    def translate(self, model: nn.Module, go_on: GoOn) -> tuple[float, Sample]:
+    def measure(self, model: nn.Module, check: Check) -> Scores:
         """Return the BLEU of greedy translations and one of them to look at."""
         was_training = model.training
         translator = Translator(
@@ -78,9 +73,9 @@ class Validator:
         sources, references = self.texts
         translations: list[str] = []
         for begin in range(0, len(sources), PAIRS_AT_ONCE):
-            go_on()
+            check()
             translations += translator.translate(sources[begin : begin + PAIRS_AT_ONCE])
         model.train(was_training)
         shown = 3 * len(sources) // 4  # they are sorted by length; a longer one tells more
         sample = Sample(sources[shown], translations[shown], references[shown])
-        return bleu(translations, references).value, sample
+        return Scores("BLEU", bleu(translations, references).value, CHANCE, "13a, greedy", sample)

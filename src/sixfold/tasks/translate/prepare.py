@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,13 +14,12 @@ import numpy as np
 
 from sixfold.data.readers import Pair, Pairs
 from sixfold.data.sample import Sample
-from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
+from sixfold.data.shards import Corpus, Record, ShardWriter, token_type
 from sixfold.errors import DataError
-from sixfold.files import sha256, write_atomically
-from sixfold.models.folder import Json
+from sixfold.tasks.translate.recipe import DataConfig
 from sixfold.text import Tokenizer
 from sixfold.ticks import Tick, silent
-from sixfold.training.recipe import DataConfig
+from sixfold.training.task import Given, Prepared
 
 SAMPLE_PAIRS = 200_000  # pairs that subwords are learned from
 CHUNK_PAIRS = 10_000  # pairs encoded at a time
@@ -32,7 +30,7 @@ FEWEST_PAIRS = 10
 class Survey:
     """What one pass over the pairs found: enough to plan with."""
 
-    num_pairs: int
+    num_examples: int
     source_characters: float  # mean of a line
     target_characters: float
     sample: Sample
@@ -115,54 +113,53 @@ class Skipped:
         ]
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A corpus ready to train on."""
-
-    folder: Path
-    vocabulary: int
-
-    def train(self) -> Corpus:
-        """Open the training split."""
-        return Corpus(self.folder / "train", self.vocabulary)
-
-    def valid(self) -> Corpus:
-        """Open the validation split."""
-        return Corpus(self.folder / "valid", self.vocabulary)
+def columns_for(tokenizer: Tokenizer) -> dict[str, str]:
+    """Return the columns of a pair."""
+    return dict.fromkeys(("source", "target"), token_type(tokenizer.vocabulary))
 
 
-def prepare(
-    folder: Path,
-    pairs: Pairs,
-    valid: Pairs | None,
-    tokenizer: Tokenizer,
-    config: DataConfig,
-    surveyed: Survey,
-    tick: Tick = silent,
-) -> tuple[Prepared, list[str]]:
+def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
     """Encode all pairs into shards, and say what was left out; without validation pairs, hold some out.
 
     They are held out by a hash of their source, so that copies of a sentence fall on one side.
     """
-    wanted = min(config.valid_pairs, max(1, surveyed.num_pairs // 20))
-    threshold = max(surveyed.smallest_hash, int(2**64 * wanted / surveyed.num_pairs)) if valid is None else -1
-    writers = {name: ShardWriter(folder / name, tokenizer.vocabulary) for name in ("train", "valid")}
+    tokenizer, config = given.processor, given.recipe.data
+    threshold = hold_out_threshold(given.survey, config) if given.valid is None else -1
+    writers = {name: ShardWriter(folder / name, columns_for(tokenizer)) for name in ("train", "valid")}
     skipped, skipped_valid = Skipped(), Skipped("validation pairs")
     done = 0
-    for chunk in chunks(pairs):
+    for chunk in chunks(given.train):
         splits: dict[str, list[Pair]] = {"train": [], "valid": []}
         for pair in chunk:
             splits["valid" if source_hash(pair) <= threshold else "train"].append(pair)
         for name, writer in writers.items():
             writer.write(encode(splits[name], tokenizer, config.max_tokens, skipped))
         tick(done := done + len(chunk))
-    for chunk in chunks(valid or []):
+    for chunk in chunks(given.valid or []):
         writers["valid"].write(encode(chunk, tokenizer, config.max_tokens, skipped_valid))
     for writer in writers.values():
         writer.close()
     left_out = [*skipped.sentences(config.max_tokens), *skipped_valid.sentences(config.max_tokens)]
     refuse_empty(writers, left_out)
-    return Prepared(folder, tokenizer.vocabulary), left_out
+    return Prepared(folder, tuple(left_out))
+
+
+def hold_out_threshold(surveyed: Survey, config: DataConfig) -> int:
+    """Return the hash up to which pairs are held out; at least one pair has it."""
+    wanted = min(config.valid_pairs, max(1, surveyed.num_examples // 20))
+    return max(surveyed.smallest_hash, int(2**64 * wanted / surveyed.num_examples))
+
+
+def prepare_sample(folder: Path, given: Given, most: int) -> Corpus:
+    """Encode a small part of the sample."""
+    tokenizer, max_tokens = given.processor, given.recipe.data.max_tokens
+    encoded = encode(list(islice(given.survey.sample, most)), tokenizer, max_tokens, Skipped())
+    if not encoded:
+        raise DataError(f"Every pair is empty or longer than {max_tokens} tokens.")
+    writer = ShardWriter(folder, columns_for(tokenizer))
+    writer.write(encoded)
+    writer.close()
+    return Corpus(folder)
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -172,7 +169,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def encode(chunk: list[Pair], tokenizer: Tokenizer, max_tokens: int, skipped: Skipped) -> list[EncodedPair]:
+def encode(chunk: list[Pair], tokenizer: Tokenizer, max_tokens: int, skipped: Skipped) -> list[Record]:
     """Turn pairs into token ids, without those that are empty or too long."""
     sources = tokenizer.encode_batch([pair.source for pair in chunk])
     targets = tokenizer.encode_batch([pair.target for pair in chunk])
@@ -183,42 +180,13 @@ def encode(chunk: list[Pair], tokenizer: Tokenizer, max_tokens: int, skipped: Sk
         elif max(len(source), len(target)) > max_tokens:
             skipped.too_long.append(pair.line)
         else:
-            encoded.append(EncodedPair(source, target, pair.line))
+            encoded.append(Record({"source": source, "target": target}, pair.line))
     return encoded
 
 
 def refuse_empty(writers: dict[str, ShardWriter], left_out: list[str]) -> None:
     """Raise if a split ended up with nothing in it."""
     for name, writer in writers.items():
-        if writer.num_pairs == 0:
+        if writer.num_records == 0:
             reasons = "; ".join(left_out) or "all pairs have the same source"
             raise DataError(f"No pairs are left for the {name} split: {reasons}.", "See `sixfold check`.")
-
-
-def fingerprint(paths: Iterable[Path]) -> list[dict[str, Json]]:
-    """Return what identifies the input files."""
-    return [
-        {"path": str(path.resolve()), "bytes": path.stat().st_size, "sha256": sha256(path)}
-        for path in paths
-        if path.is_file()
-    ]
-
-
-def write_fingerprint(path: Path, files: list[dict[str, Json]]) -> None:
-    """Remember the input files."""
-    write_atomically(path, json.dumps(files, indent=1).encode())
-
-
-def refuse_changed_input(path: Path) -> list[str]:
-    """Raise if an input file's content changed since it was prepared; return which files are gone."""
-    gone = []
-    for known in json.loads(path.read_bytes()):
-        file = Path(known["path"])
-        if not file.is_file():
-            gone.append(str(file))
-        elif file.stat().st_size != known["bytes"] or sha256(file) != known["sha256"]:
-            raise DataError(
-                f"{file} has changed since this training began.",
-                "Put the old file back to go on, or train the new one in another folder.",
-            )
-    return gone

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
-from sixfold.text.tokens import PAD_ID
-from sixfold.training.loss import Objective
-from sixfold.training.plan import minutes_of
-from sixfold.training.recipe import Wishes
-from sixfold.training.shares import Shares
+from sixfold.nn.loss import projected_loss
+from sixfold.training.recipe import TrainConfig, Wishes, minutes_of
+from sixfold.training.step import Stepper
+from sixfold.training.task import Batch
 
 VOCABULARY, SENTENCES, LENGTH = 8000, 32, 16
 STEPS = 6  # the best counts: the first ones allocate
@@ -35,14 +36,27 @@ def measure_pace() -> float:
 
 
 def seconds_of_steps() -> list[float]:
-    """Return the CPU time of forward and backward, step by step: a neighbour disturbs it less than the clock."""
+    """Return the CPU time of each step: a neighbour disturbs it less than the clock."""
     model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
-    shares = Shares(Objective(model, smoothing=0.1), 1)
+    stepper = Stepper(random_loss, model, TrainConfig())
     seconds = []
     for step in range(STEPS):
-        inputs = [*torch.randint(PAD_ID + 1, VOCABULARY, (3, SENTENCES, LENGTH))]
+        batch = random_batch()
         began = time.thread_time()
-        shares.backward(inputs, 1.0, (step,))
+        stepper.train_step(batch, learning_rate=1e-3, seed=(step,))
         seconds.append(time.thread_time() - began)
-        model.zero_grad(set_to_none=True)
     return seconds
+
+
+def random_batch() -> Batch:
+    """Return sentences of random tokens, as long as usual."""
+    sides = torch.randint(1, VOCABULARY, (3, SENTENCES, LENGTH))
+    names = ("source", "target_in", "target_out")
+    return Batch(dict(zip(names, sides, strict=True)), SENTENCES * LENGTH, np.arange(SENTENCES, dtype=np.uint32))
+
+
+def random_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """Return the loss of a step as training computes it."""
+    assert isinstance(model, EncoderDecoder)
+    hidden = model.hidden(batch.tensors["source"], batch.tensors["target_in"]).flatten(0, 1)
+    return projected_loss(hidden, model.head.weight, batch.tensors["target_out"].flatten(), 0.1)

@@ -10,8 +10,9 @@ from typing import TypeVar
 from sixfold.machine import num_cores
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.models.folder import Json
-from sixfold.training.prepare import Survey
-from sixfold.training.recipe import Recipe, Wishes, make_recipe, merge
+from sixfold.tasks.translate.prepare import Survey
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.training.recipe import Plan, Wishes, make_recipe, merge, minutes_of
 
 Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
@@ -65,35 +66,20 @@ BASE = Size(
 )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A complete recipe and, in plain words, why it is this one."""
-
-    recipe: Recipe
-    reasons: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
 def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 1.0) -> Plan:
     """Choose everything the user did not, for a core that trains so many times as fast as usual."""
-    automatic = choices(surveyed, minutes_of(wishes), members_of(wishes), device, pace)
-    if merge(automatic, wishes)["train"]["both_ways"]:
+    automatic = choices(surveyed, minutes_of(wishes), members_wanted(wishes), device, pace)
+    if merge(TranslateRecipe, automatic, wishes)["train"]["both_ways"]:
         automatic["decode"] |= READING_BACK
     if has_own_shape(wishes):
         automatic["model"] = {}
-    recipe = make_recipe(merge(automatic, wishes))
+    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
     reasons = explain(surveyed, recipe, wishes)
     each = parameter_count(recipe) // recipe.model.members
-    return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_pairs, each)))
+    return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_examples, each)))
 
 
-def minutes_of(wishes: Wishes) -> float:
-    """Return the time budget, or 0 where there is none."""
-    minutes = wishes.get("train", {}).get("minutes", 0)
-    return float(minutes) if isinstance(minutes, int | float) else 0.0
-
-
-def members_of(wishes: Wishes) -> int:
+def members_wanted(wishes: Wishes) -> int:
     """Return how many models are wanted, or 0 for as many as are best; the recipe refuses what cannot be."""
     members = wishes.get("model", {}).get("members", 1 if has_own_shape(wishes) else 0)
     return max(0, members) if isinstance(members, int) else 0
@@ -106,7 +92,7 @@ def has_own_shape(wishes: Wishes) -> bool:
 
 def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: float) -> Wishes:
     """Return the automatic recipe for so many models (0: for as many as are best)."""
-    pairs, budget = surveyed.num_pairs, minutes * pace if device == "cpu" else 0.0
+    pairs, budget = surveyed.num_examples, minutes * pace if device == "cpu" else 0.0
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
     size = size_for(surveyed, affordable(SMALL, budget, epoch_tokens), device)
     passes = affordable(size, budget, epoch_tokens)
@@ -131,7 +117,7 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: f
     decode: dict[str, Json] = {"length_penalty": LENGTH_PENALTY}
     join = JOIN if surveyed.spread > WIDE_SPREAD else 0.0
     data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "join": join}
-    return merge({"data": data, "model": model, "train": train, "decode": decode}, size.own)
+    return merge(TranslateRecipe, {"data": data, "model": model, "train": train, "decode": decode}, size.own)
 
 
 def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
@@ -152,7 +138,7 @@ def members_for(epochs: float, steps: float) -> int:
 
 def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
     """Return what to train, if the small model could pass over the text so many times (0: often enough)."""
-    pairs = surveyed.num_pairs
+    pairs = surveyed.num_examples
     if pairs >= 1_000_000 and device != "cpu":
         return BASE
     is_soon_learned = pairs < MANY_PAIRS or 0 < epochs < MANY_EPOCHS
@@ -168,7 +154,7 @@ def vocabulary_for(surveyed: Survey) -> int:
 
     Where words are not written apart there are few; then the characters count.
     """
-    most = pick(surveyed.num_pairs, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
+    most = pick(surveyed.num_examples, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
     characters: Counter[str] = Counter()
     for pair in surveyed.sample:
         characters.update(pair.source)
@@ -194,11 +180,11 @@ def warmup_for(size: Size, steps: int, minutes: float) -> int:
     return max(20, min(4000 if size is BASE else 400, steps // 20))
 
 
-def explain(surveyed: Survey, recipe: Recipe, wishes: Wishes) -> Iterator[str]:
+def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterator[str]:
     """Yield what will be trained, and for what was not asked for, why."""
     model, train = recipe.model, recipe.train
     yield (
-        f"{surveyed.num_pairs:,} pairs, {surveyed.source_characters:.0f} and "
+        f"{surveyed.num_examples:,} pairs, {surveyed.source_characters:.0f} and "
         f"{surveyed.target_characters:.0f} characters each"
     )
     why = "" if "data" in wishes else ": about as many as words that occur a few times"
@@ -241,7 +227,7 @@ def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Numbe
     return next((entry for bound, entry in table if value < bound), otherwise)
 
 
-def parameter_count(recipe: Recipe) -> int:
+def parameter_count(recipe: TranslateRecipe) -> int:
     """Return how many parameters the recipe's model has."""
     import torch
 

@@ -2,7 +2,7 @@
 
 The loss is taken against (1-ε)·one-hot + ε/V, the smoothing of Szegedy et al.
 
-Shapes: B pairs, M source positions, T target positions, N target tokens that are not padding, V vocabulary.
+Shapes: N target tokens that are not padding, V vocabulary.
 """
 
 from __future__ import annotations
@@ -11,12 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import FunctionCtx
-
-from sixfold.models.encoder_decoder import EncoderDecoder
-from sixfold.models.ensemble import members_of
-from sixfold.text.tokens import PAD_ID
 
 SMALLEST_SHARE = 1e-30
 ROWS_AT_ONCE = 512  # their logits stay in the cache, and the products are still large
@@ -78,42 +74,6 @@ def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -
     if lost.any():
         totals[lost] = F.linear(hidden[lost], weight).logsumexp(dim=1, keepdim=True)
     return totals
-
-
-class Objective(nn.Module):
-    """A model and its loss as one module, which is what a distributed wrapper needs to see."""
-
-    def __init__(self, model: nn.Module, smoothing: float) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(
-            MemberLoss(member, smoothing) for member in members_of(model) if isinstance(member, EncoderDecoder)
-        )
-
-    def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
-        """Return the sum of the members' losses: each has the gradients it would have alone."""
-        return torch.stack([member(source, target_in, target_out) for member in self.members]).sum()
-
-
-class MemberLoss(nn.Module):
-    """The loss of one Transformer."""
-
-    def __init__(self, model: EncoderDecoder, smoothing: float) -> None:
-        super().__init__()
-        self.model = model
-        self.smoothing = smoothing
-
-    def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
-        """Return the loss summed over the target tokens; padding is left out before the projection."""
-        targets = target_out.flatten()
-        real = (targets != PAD_ID).nonzero()[:, 0]
-        with mixed_precision(source.device):
-            hidden = self.model.hidden(source, target_in).flatten(0, 1)  # (B·T, d_model)
-            return projected_loss(
-                hidden.index_select(0, real),
-                self.model.head.weight,
-                targets.index_select(0, real),
-                self.smoothing,
-            )
 
 
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""The journal of a run, log.jsonl: one JSON record for each step and each validation."""
+"""The metrics log of a run, log.jsonl: one JSON record for each step and each validation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from sixfold.files import write_atomically, writing
 
 
-class Journal:
+class MetricsLog:
     """Appends records; a resumed run first cuts off what came after its checkpoint."""
 
     def __init__(self, path: Path) -> None:
