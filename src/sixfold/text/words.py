@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 Span = tuple[int, int]  # first character, and the one after the last
@@ -23,6 +24,17 @@ WITHOUT_SPACES = (  # scripts: first and last character
     ("\uf900", "\ufaff"),  # Han, again
     ("\U00020000", "\U0003ffff"),  # Han, rare
 )
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two words that belong together, as characters of the source and of the translation."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    weight: float  # the share of the target word's attention, from 0 to 1
 
 
 def words(text: str) -> list[Span]:

@@ -20,7 +20,7 @@ from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
 from sixfold.decode.sampling import Sampler, most_probable, rollout, sample_search
 from sixfold.decode.search import NEVER, BeamOptions, Hypothesis, Rule, beam_search, greedy_search
-from sixfold.decode.spelling import occurs, written
+from sixfold.text.spelling import occurs, written
 
 BOS, EOS = 0, 1
 SPELLING = [b"", b"", b" a", b"b", b" ab", b" ", b"c", b"a"]

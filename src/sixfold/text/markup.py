@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
-from sixfold.serve.documents import Fits, Part, has_words, segments_of
+from sixfold.text.documents import Fits, Part, has_words, segments_of
 
 INLINE = frozenset(
     [

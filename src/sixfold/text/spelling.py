@@ -9,7 +9,7 @@ import codecs
 import unicodedata
 from collections.abc import Sequence
 
-from sixfold.text import Tokenizer
+from sixfold.text.tokenizer import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 WRITTEN_WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sixfold.decode.alignment import Link
-from sixfold.text.words import Span, words
+from sixfold.text.words import Link, Span, words
 
 # Every pattern is bounded by a sign it cannot cross or begins where no other match could: time stays linear.
 TAG = r"</?[A-Za-z][^<>]*+>"
