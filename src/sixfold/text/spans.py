@@ -11,8 +11,11 @@ from sixfold.text.tags import BREAKING_TAGS, is_tag, partners, tag_name
 
 # Every pattern is bounded by a sign it cannot cross or begins where no other match could: time stays linear.
 TAG = r"</?[A-Za-z][^<>]*+>"
-URL_PART = r"[^\s<>\"()\[\]{}]|\([^\s<>\"()]*+\)|\[[^\s<>\"\[\]]*+\]|\{[^\s<>\"{}]*+\}"  # closed brackets only
-URL = rf"(?<![A-Za-z])(?:https?://|ftp://|www\.)(?:{URL_PART})+(?<![.,;:!?'’”»])"
+URL_END = r".,;:!?'’”»"  # signs that belong to the sentence where no more of the address follows
+URL_PART = (  # any other sign, or a pair of brackets with what it encloses
+    rf"[^\s<>\"()\[\]{{}}{URL_END}]|\([^\s<>\"()]*+\)|\[[^\s<>\"\[\]]*+\]|\{{[^\s<>\"{{}}]*+\}}"
+)
+URL = rf"(?<![A-Za-z])(?:https?://|ftp://|www\.)(?:[{URL_END}]*+(?:{URL_PART}))++"
 EMAIL = r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
 BRACES = r"\{\{[^{}]*+\}\}|[$%#]?\{[^{}\s]*+\}"  # {{ x }}, {name}, {0}, ${x}, %{x}, #{x}
 PERCENT = r"%%|(?<!\d)%(?:\(\w++\))?(?:\d++\$)?[-+#0]*+\d*+(?:\.\d++)?(?:hh|ll|[hlz])?[sdifuxXeEgGcor@]"
