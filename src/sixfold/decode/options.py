@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from sixfold.errors import ConfigError
-from sixfold.text.spelling import UNKNOWN, occurs
+from sixfold.text.spelling import UNKNOWN
+from sixfold.text.words import occurs
 
 BOUNDS: dict[str, tuple[float, float]] = {
     "beam": (1, 128),

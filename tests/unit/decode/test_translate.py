@@ -20,8 +20,8 @@ from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
 from sixfold.models.transformer import Transformer, TransformerConfig
 from sixfold.text import Tokenizer
-from sixfold.text.spelling import occurs
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from sixfold.text.words import occurs
 
 pytestmark = pytest.mark.usefixtures("seed")
 
