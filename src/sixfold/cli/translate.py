@@ -15,10 +15,10 @@ import typer
 from sixfold.cli.output import reader_may_leave, write_lines
 
 if TYPE_CHECKING:
-    from sixfold.decode.alignment import Link
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.scoring import TokenScore
     from sixfold.decode.translate import Translation, Translator
+    from sixfold.text.words import Link
     from sixfold.ticks import Tick
 
     class SearchFunction(Protocol):

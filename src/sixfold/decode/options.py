@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from sixfold.decode.spelling import UNKNOWN, occurs
 from sixfold.errors import ConfigError
+from sixfold.text.spelling import UNKNOWN
+from sixfold.text.words import occurs
 
 BOUNDS: dict[str, tuple[float, float]] = {
     "beam": (1, 128),

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
-from sixfold.serve.documents import Fits, Part, has_words, segments_of
+from sixfold.text.documents import Fits, Part, has_words, segments_of
+from sixfold.text.tags import EMPTY_TAGS, is_closing, tag_name, written_name
 
 INLINE = frozenset(
     [
@@ -51,7 +52,6 @@ INLINE = frozenset(
         "wbr",
     ]
 )
-NEVER_CLOSED = frozenset({"img", "wbr"})
 CODE = "code|kbd|samp|var"  # one thing inside a sentence
 OPAQUE = "script|style|pre|textarea|svg|math|template|iframe|object"  # between sentences
 
@@ -79,15 +79,14 @@ class Tag:
     @property
     def is_closing(self) -> bool:
         """Whether it ends what another began."""
-        return self.text.startswith("</")
+        return is_closing(self.text)
 
     @property
     def given(self) -> str:
         """How it is given to the model's guard of tags, short and under its number."""
-        name = re.match(r"</?([A-Za-z][\w:-]*)", self.text)
-        assert name
-        is_alone = name[1].lower() in NEVER_CLOSED or self.text.endswith("/>") or self.text.count("<") > 1
-        return f"<{'/' if self.is_closing else ''}{name[1]} {self.number}{'/' if is_alone else ''}>"
+        is_alone = tag_name(self.text) in EMPTY_TAGS or self.text.endswith("/>") or self.text.count("<") > 1
+        name = written_name(self.text)
+        return f"<{'/' if self.is_closing else ''}{name} {self.number}{'/' if is_alone else ''}>"
 
 
 def html_parts(text: str, language: str, fits: Fits) -> list[Part]:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sixfold.decode import protect as module
-from sixfold.decode.alignment import Link
-from sixfold.decode.protect import at_the_end, put_back, spans_of, survives, take_out
-from sixfold.text.words import words
+from sixfold.text import protect as module
+from sixfold.text.protect import at_the_end
+from sixfold.text.put_back import put_back
+from sixfold.text.spans import spans_of, survives, take_out
+from sixfold.text.words import Link, words
 
 GERMAN = {
     "you": "du",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sixfold.serve.documents import Part, has_words, plain_parts
-from sixfold.serve.markup import html_parts
+from sixfold.text.documents import Part, has_words, plain_parts
+from sixfold.text.markup import html_parts
 
 TAGS = [
     "<b>",
