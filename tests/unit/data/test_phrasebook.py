@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data.corpora import phrasebook
-from sixfold.data.corpora import phrasebook_grammar as grammar
-from sixfold.data.corpora import phrasebook_phrases as phrases
-from sixfold.data.corpora import phrasebook_words as lexicon
 from sixfold.data.corpora.files import split_of
-from sixfold.data.corpora.phrasebook_clauses import IT, NO
-from sixfold.data.corpora.phrasebook_grammar import Clause, Nominal, Predicate
-from sixfold.data.corpora.phrasebook_words import Verb, Words
+from sixfold.data.corpora.phrasebook import grammar as grammar
+from sixfold.data.corpora.phrasebook import phrases as phrases
+from sixfold.data.corpora.phrasebook import words as lexicon
+from sixfold.data.corpora.phrasebook.clauses import IT, NO
+from sixfold.data.corpora.phrasebook.grammar import Clause, Nominal, Predicate
+from sixfold.data.corpora.phrasebook.words import Verb, Words
 
 TABLES = (
     lexicon.TRANSITIVE,

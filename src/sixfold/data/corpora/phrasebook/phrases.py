@@ -8,8 +8,8 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 
-from sixfold.data.corpora import phrasebook_words as lexicon
-from sixfold.data.corpora.phrasebook_grammar import (
+from sixfold.data.corpora.phrasebook import words as lexicon
+from sixfold.data.corpora.phrasebook.grammar import (
     BARE,
     CASE_AFTER,
     DATIVE,
@@ -24,7 +24,7 @@ from sixfold.data.corpora.phrasebook_grammar import (
     join,
     noun_phrase,
 )
-from sixfold.data.corpora.phrasebook_words import Adjective, Noun, Words
+from sixfold.data.corpora.phrasebook.words import Adjective, Noun, Words
 
 Option = TypeVar("Option")
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sixfold.data.corpora.phrasebook_words import Adjective, Noun, Verb, Words, modals
+from sixfold.data.corpora.phrasebook.words import Adjective, Noun, Verb, Words, modals
 
 NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
 

@@ -1,7 +1,7 @@
 """The phrasebook: English sentences and their German translations, made by our own grammar.
 
-`phrasebook_words` is the dictionary and `phrasebook_grammar` writes a clause in both languages;
-`phrasebook_phrases` and `phrasebook_clauses` choose what to say, and this file makes sentences of it. One
+`words` is the dictionary and `grammar` writes a clause in both languages;
+`phrases` and `clauses` choose what to say, and this file makes sentences of it. One
 English sentence has exactly one German translation, the supply does not end, and a seed decides everything.
 `you` is always one friend: du.
 """
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from sixfold.data.corpora import phrasebook_words as lexicon
 from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
-from sixfold.data.corpora.phrasebook_clauses import IT, NEVER_MEANT, NO, Clauses, Plan, be, be_verb, can_stand_in
-from sixfold.data.corpora.phrasebook_grammar import (
+from sixfold.data.corpora.phrasebook import words as lexicon
+from sixfold.data.corpora.phrasebook.clauses import IT, NEVER_MEANT, NO, Clauses, Plan, be, be_verb, can_stand_in
+from sixfold.data.corpora.phrasebook.grammar import (
     ACCUSATIVE,
     BARE,
     DATIVE,
@@ -38,7 +38,7 @@ from sixfold.data.corpora.phrasebook_grammar import (
     join,
     noun_phrase,
 )
-from sixfold.data.corpora.phrasebook_phrases import (
+from sixfold.data.corpora.phrasebook.phrases import (
     ALWAYS_PLURAL,
     PEOPLE,
     goals,
@@ -49,7 +49,7 @@ from sixfold.data.corpora.phrasebook_phrases import (
     sights,
     weighted,
 )
-from sixfold.data.corpora.phrasebook_words import Verb, Words
+from sixfold.data.corpora.phrasebook.words import Verb, Words
 from sixfold.ticks import Tick, silent
 
 NUM_PAIRS = 60_000

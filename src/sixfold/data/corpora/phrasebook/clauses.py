@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from sixfold.data.corpora import phrasebook_words as lexicon
-from sixfold.data.corpora.phrasebook_grammar import (
+from sixfold.data.corpora.phrasebook import words as lexicon
+from sixfold.data.corpora.phrasebook.grammar import (
     ACCUSATIVE,
     BARE,
     CASE_AFTER,
@@ -20,7 +20,7 @@ from sixfold.data.corpora.phrasebook_grammar import (
     after_preposition,
     noun_phrase,
 )
-from sixfold.data.corpora.phrasebook_phrases import (
+from sixfold.data.corpora.phrasebook.phrases import (
     ALWAYS_PLURAL,
     PAST_TENSES,
     PEOPLE,
@@ -30,7 +30,7 @@ from sixfold.data.corpora.phrasebook_phrases import (
     homes,
     weighted,
 )
-from sixfold.data.corpora.phrasebook_words import Adjective, Verb, Words
+from sixfold.data.corpora.phrasebook.words import Adjective, Verb, Words
 
 NO = Determiner("no", "no", "kein", "ein", "mixed", "negated")
 IT = Nominal("it", "it", ("es", "es", "ihm"), 2, "pronoun", "n")
