@@ -2,56 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
-from sixfold.data.corpora import phrasebook_words as lexicon
-from sixfold.data.corpora.phrasebook_grammar import (
-    ACCUSATIVE,
+from sixfold.data.corpora.phrasebook import lexicon
+from sixfold.data.corpora.phrasebook.grammar import (
     BARE,
-    CASE_AFTER,
+    IT,
+    NO,
     NOT_ANY,
     A,
     Clause,
-    Determiner,
     Nominal,
     Predicate,
     after_preposition,
     noun_phrase,
 )
-from sixfold.data.corpora.phrasebook_phrases import (
-    ALWAYS_PLURAL,
-    PAST_TENSES,
-    PEOPLE,
-    Phrases,
-    goals,
-    habitual_times,
-    homes,
-    weighted,
-)
-from sixfold.data.corpora.phrasebook_words import Adjective, Verb, Words
-
-NO = Determiner("no", "no", "kein", "ein", "mixed", "negated")
-IT = Nominal("it", "it", ("es", "es", "ihm"), 2, "pronoun", "n")
-
-NEVER_INDEFINITE = (
-    "like",
-    "know",
-    "understand",
-    "forget",
-    "look at",
-    "clean",
-    "tidy ~up",
-    "turn ~on",
-    "turn ~off",
-)
-NEVER_NOW = ("find", "lose", "forget")  # they happen in a moment: often, yesterday, but not at present
-NEVER_MEANT = ("lose", "forget", "need")  # nobody wants to
-NEVER_HABITUAL = ("need", "have", "like", "know", "understand", "live")
-ALONE = ("sleep", "wake up", "fall asleep", "get up", "come back")
-WITHOUT_DEGREES = ("broken", "empty", "full", "red", "blue", "green", "black", "white")
-STATES = ("tired", "sick", "hungry", "happy", "sad")
+from sixfold.data.corpora.phrasebook.lexicon import Adjective, Verb, Words
+from sixfold.data.corpora.phrasebook.phrases import PAST_TENSES, PEOPLE, Phrases, habitual_times, homes, weighted
 
 MODAL_TENSES = ("can", "should", "may", "have to", "want to", "would like to", "had to", "wanted to")
 TENSES = (  # how often a verb with all its forms stands in which tense
@@ -91,12 +59,12 @@ class Clauses(Phrases):
                 (self.with_dative, 6),
                 (self.giving, 9),
                 (self.explaining, 1.5),
-                (whatever_the_plan(self.intransitive), 15),
-                (whatever_the_plan(self.staying), 4),
-                (whatever_the_plan(self.going), 4),
-                (whatever_the_plan(self.travelling), 4.5),
+                (lambda _plan: self.intransitive(), 15),
+                (lambda _plan: self.staying(), 4),
+                (lambda _plan: self.going(), 4),
+                (lambda _plan: self.travelling(), 4.5),
                 (self.with_preposition, 6),
-                (whatever_the_plan(self.putting), 2),
+                (lambda _plan: self.putting(), 2),
                 (self.coming, 2),
             )
         )
@@ -111,13 +79,12 @@ class Clauses(Phrases):
 
     def transitive(self, plan: Plan) -> Predicate:
         """Choose a verb and its accusative object."""
-        verb = self.pick(lexicon.verbs(lexicon.TRANSITIVE))
-        return Predicate(verb, self.object_of(verb, plan))
+        return self.action(lexicon.verbs("transitive"), plan)
 
-    def action(self, subject: Nominal, verbs: Sequence[Verb]) -> Predicate:
+    def action(self, verbs: Sequence[Verb], plan: Plan) -> Predicate:
         """Choose one of these verbs and its accusative object."""
         verb = self.pick(verbs)
-        return Predicate(verb, self.object_of(verb, Plan(subject)))
+        return Predicate(verb, self.object_of(verb, plan))
 
     def object_of(self, verb: Verb, plan: Plan) -> Nominal:
         """Choose what fits the verb; kein negates something new, nicht everything else."""
@@ -128,76 +95,79 @@ class Clauses(Phrases):
             return noun_phrase(NOT_ANY if plan.takes_kein else BARE, noun)
         if verb.english == "like" and not plan.negative and self.chance(0.5):
             return self.noun_phrase(noun, BARE, plural_chance=1.0)
-        if verb.english in NEVER_INDEFINITE or self.chance(0.5):
+        if "known" in verb.traits or self.chance(0.5):
             return self.known_phrase(noun)
         return self.new_phrase(noun, kein=plan.takes_kein)
 
+    def known_object(self, verb: Verb, subject: Nominal) -> Nominal:
+        """Choose a person, or a known thing, that fits the verb."""
+        noun = self.noun(*verb.objects)
+        return self.person_object(subject) if noun.kind in PEOPLE else self.known_phrase(noun)
+
     def with_dative(self, plan: Plan) -> Predicate:
         """Choose a verb whose object is a dative: helfen, danken."""
-        verb = self.pick(lexicon.verbs(lexicon.DATIVE))
-        noun = self.noun(*verb.objects)
-        person = self.person_object(plan.subject) if noun.kind in PEOPLE else self.known_phrase(noun)
-        return Predicate(verb, dative=person)
+        verb = self.pick(lexicon.verbs("dative"))
+        return Predicate(verb, dative=self.known_object(verb, plan.subject))
 
     def giving(self, plan: Plan) -> Predicate:
         """Choose a verb with a dative and an accusative: geben, zeigen."""
-        verb = self.pick(lexicon.verbs(lexicon.GIVING))
+        verb = self.pick(lexicon.verbs("giving"))
         noun = self.noun(*verb.objects)
-        known = plan.negative or noun.english in ALWAYS_PLURAL or self.chance(0.5)
+        known = plan.negative or "plural" in noun.traits or self.chance(0.5)
         gift = self.known_phrase(noun) if known else noun_phrase(A, noun, self.adjective(noun))
         return Predicate(verb, gift, self.person_object(plan.subject))
 
     def explaining(self, plan: Plan) -> Predicate:
         """Explain something to somebody."""
-        verb = self.pick(lexicon.verbs(lexicon.EXPLAINING))
+        verb = self.pick(lexicon.verbs("explaining"))
         matter = self.known_phrase(self.noun(*verb.objects))
         return Predicate(verb, matter, self.person_object(plan.subject), dative_last=True)
 
     def intransitive(self) -> Predicate:
         """Choose a verb without object, perhaps with a place."""
-        verb = self.pick(lexicon.verbs(lexicon.INTRANSITIVE))
+        verb = self.pick(lexicon.verbs("intransitive"))
         has_place = not verb.prefix and self.chance(0.5)
-        companion = None if verb.english in ALONE else self.companion(0.15)
+        companion = None if "alone" in verb.traits else self.companion(0.15)
         return Predicate(verb, companion=companion, complement=self.place() if has_place else None)
 
     def staying(self) -> Predicate:
         """Stay, sit or live somewhere."""
-        verb = self.pick(lexicon.verbs(lexicon.STAYING))
+        verb = self.pick(lexicon.verbs("staying"))
         if verb.english != "live":
             return Predicate(verb, complement=self.place())
-        return Predicate(verb, complement=self.town("in", "in") if self.chance(0.6) else self.pick(homes()))
+        in_town = self.chance(0.6)
+        return Predicate(verb, complement=self.town(Words("in", "in")) if in_town else self.pick(homes()))
 
     def going(self) -> Predicate:
         """Go or run to a place nearby, or to a person."""
-        verb = self.pick(lexicon.verbs(lexicon.GOING))
-        goal = self.to_person() if self.chance(0.2) else self.pick(goals())
+        verb = self.pick(lexicon.verbs("going"))
+        goal = self.to_person() if self.chance(0.2) else self.goal()
         return Predicate(verb, companion=self.companion(0.15), complement=goal)
 
     def travelling(self) -> Predicate:
         """Travel, fly or drive to a town or a country."""
-        verb = self.pick(lexicon.verbs(lexicon.TRAVELLING))
+        verb = self.pick(lexicon.verbs("travelling"))
         means = self.by_transport() if verb.english == "travel" and self.chance(0.5) else self.companion(0.25)
-        return Predicate(verb, companion=means, complement=self.town("to", "nach"))
+        return Predicate(verb, companion=means, complement=self.town(Words("to", "nach")))
 
     def coming(self, plan: Plan) -> Predicate:
         """Come home, or come from somewhere."""
-        verb = lexicon.other_verb("come")
+        verb = lexicon.verb("come")
         if plan.tense == "simple" and self.chance(0.6):
-            return Predicate(verb, complement=self.town("from", "aus"))
-        return Predicate(verb, companion=self.companion(0.2), complement=self.pick(goals()))
+            return Predicate(verb, complement=self.town(Words("from", "aus")))
+        return Predicate(verb, companion=self.companion(0.2), complement=self.goal())
 
     def with_preposition(self, plan: Plan) -> Predicate:
         """Choose a verb that takes its object with a preposition: warten auf."""
-        verb = self.pick(lexicon.verbs(lexicon.WITH_PREPOSITION))
-        noun = self.noun(*verb.objects)
-        thing = self.person_object(plan.subject) if noun.kind in PEOPLE else self.known_phrase(noun)
-        german = after_preposition(verb.preposition, thing, CASE_AFTER[verb.preposition])
+        verb = self.pick(lexicon.verbs("prepositional"))
+        thing = self.known_object(verb, plan.subject)
+        german = after_preposition(verb.preposition, thing, verb.case)
         return Predicate(verb, complement=Words(thing.english_object, german))
 
     def putting(self) -> Predicate:
-        """Put something somewhere: the accusative says where to."""
+        """Put something somewhere."""
         thing = self.known_phrase(self.noun("print", "mail", "clothes", "dish"))
-        return Predicate(lexicon.other_verb("put"), thing, complement=self.spot(ACCUSATIVE))
+        return Predicate(lexicon.verb("put"), thing, complement=self.pick(lexicon.places("spot")).goal)
 
     # Clauses
 
@@ -232,24 +202,24 @@ class Clauses(Phrases):
         """Say how often, which is why English takes the simple present."""
         if clause.negative or self.chance(0.4):
             return replace(clause, time=self.pick(habitual_times()))
-        return replace(clause, adverb=self.pick(lexicon.words(lexicon.FREQUENCY)))
+        return replace(clause, adverb=self.pick(lexicon.set_phrases("frequency")))
 
     def simple_clause(self, subject: Nominal) -> Clause:
         """Choose a clause for if, when and before: the simple present, without a time."""
-        predicate = self.predicate(Plan(subject))
-        return Clause(subject, predicate, "simple")
+        return Clause(subject, self.predicate(Plan(subject)), "simple")
 
     def state(self, subject: Nominal, tense: str) -> Clause:
         """Choose a circumstance that is a reason for many things, now or in the past."""
         place = self.random()
         if place < 0.25:
-            clause = Clause(IT, Predicate(lexicon.other_verb(self.pick(("rain", "snow")))))
+            clause = Clause(IT, Predicate(self.pick(lexicon.verbs("weather"))))
         elif place < 0.65:
-            clause = be(subject, self.quality(lexicon.adjectives()[self.pick(STATES)]))
+            clause = be(subject, self.quality(self.pick(lexicon.adjectives("feeling"))))
         elif place < 0.8:
             clause = be(subject, self.place())
         elif place < 0.9:
-            clause = Clause(subject, Predicate(have_verb(), noun_phrase(NO, self.noun("means"))))
+            have = lexicon.verb("have", "transitive")
+            clause = Clause(subject, Predicate(have, noun_phrase(NO, self.noun("means"))))
         else:
             clause = Clause(subject, self.intransitive())
         return replace(clause, tense="past" if tense in PAST_TENSES else "present")
@@ -257,31 +227,14 @@ class Clauses(Phrases):
     def quality(self, adjective: Adjective) -> Words:
         """Say an adjective, perhaps with very or too."""
         place = self.random()
-        if place < 0.7 or adjective.english in WITHOUT_DEGREES:
-            return Words(adjective.english, adjective.german)
-        english, german = ("very", "sehr") if place < 0.85 else ("too", "zu")
-        return Words(f"{english} {adjective.english}", f"{german} {adjective.german}")
+        if place < 0.7 or "absolute" in adjective.traits:
+            return adjective.positive
+        return (Words("very", "sehr") if place < 0.85 else Words("too", "zu")) + adjective.positive
 
 
-def whatever_the_plan(make: Callable[[], Predicate]) -> Callable[[Plan], Predicate]:
-    """Make a choice that needs no plan look like the others."""
-    return lambda _plan: make()
-
-
-def be(subject: Nominal, complement: Words | None) -> Clause:
+def be(subject: Nominal, complement: Words | None = None) -> Clause:
     """Say what or where the subject is."""
-    return Clause(subject, Predicate(be_verb(), complement=complement))
-
-
-def be_verb() -> Verb:
-    """Return to be, sein."""
-    return lexicon.other_verb("be")
-
-
-@cache
-def have_verb() -> Verb:
-    """Return to have, haben."""
-    return next(verb for verb in lexicon.verbs(lexicon.TRANSITIVE) if verb.english == "have")
+    return Clause(subject, Predicate(lexicon.verb("be"), complement=complement))
 
 
 def is_origin(predicate: Predicate) -> bool:
@@ -292,10 +245,10 @@ def is_origin(predicate: Predicate) -> bool:
 def can_stand_in(verb: Verb, tense: str) -> bool:
     """Return whether the verb has this tense and sounds natural in it."""
     if tense == "present":
-        return verb.english not in NEVER_NOW
+        return "momentary" not in verb.traits
     if tense == "simple":
-        return verb.english not in NEVER_HABITUAL
-    if not verb.past or (tense in MODAL_TENSES and verb.english in NEVER_MEANT):
+        return "lasting" not in verb.traits
+    if not verb.past or (tense in MODAL_TENSES and "unwanted" in verb.traits):
         return False
     return bool(verb.participle and verb.progressive) if tense in ("perfect", "likes to") else True
 

@@ -10,45 +10,24 @@ A statement puts one phrase in front and the finite verb second, a question puts
 subordinate clause moves it to the right bracket, where a separable prefix waits to be joined. English
 needs its auxiliaries instead: `does`, `is`, `did`.
 
-Persons are numbered 0 ich, 1 du, 2 er/sie, 3 wir, 4 sie; cases 0 nominative, 1 accusative, 2 dative.
+Persons are numbered 0 ich, 1 du, 2 er/sie, 3 wir, 4 sie.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sixfold.data.corpora.phrasebook_words import Adjective, Noun, Verb, Words, modals
+from sixfold.data.corpora.phrasebook.lexicon import ACCUSATIVE, DATIVE, NOMINATIVE, Adjective, Noun, Verb, Words
 
-NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
-
+STRONG = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
 ENDINGS = {  # by gender, p for plural: nominative, accusative, dative
-    "der": {
-        "m": ("der", "den", "dem"),
-        "f": ("die", "die", "der"),
-        "n": ("das", "das", "dem"),
-        "p": ("die", "die", "den"),
-    },
-    "dieser": {
-        "m": ("er", "en", "em"),
-        "f": ("e", "e", "er"),
-        "n": ("es", "es", "em"),
-        "p": ("e", "e", "en"),
-    },
+    "der": {"m": ("er", "en", "em"), "f": ("ie", "ie", "er"), "n": ("as", "as", "em"), "p": ("ie", "ie", "en")},
+    "dieser": STRONG,
     "ein": {"m": ("", "en", "em"), "f": ("e", "e", "er"), "n": ("", "", "em"), "p": ("e", "e", "en")},
-    "bare": {"m": ("", "", ""), "f": ("", "", ""), "n": ("", "", ""), "p": ("", "", "")},
+    "bare": dict.fromkeys("mfnp", ("", "", "")),
     "weak": {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en"), "p": ("en", "en", "en")},
-    "mixed": {
-        "m": ("er", "en", "en"),
-        "f": ("e", "e", "en"),
-        "n": ("es", "es", "en"),
-        "p": ("en", "en", "en"),
-    },
-    "strong": {
-        "m": ("er", "en", "em"),
-        "f": ("e", "e", "er"),
-        "n": ("es", "es", "em"),
-        "p": ("e", "e", "en"),
-    },
+    "mixed": {"m": ("er", "en", "en"), "f": ("e", "e", "en"), "n": ("es", "es", "en"), "p": ("en", "en", "en")},
+    "strong": STRONG,
 }
 CONTRACTIONS = {
     "in dem": "im",
@@ -58,19 +37,30 @@ CONTRACTIONS = {
     "zu der": "zur",
     "von dem": "vom",
 }
-CASE_AFTER = {"auf": 1, "an": 1, "über": 1, "mit": 2, "von": 2, "zu": 2, "für": 1, "ohne": 1}
-PRETERITE = {
-    "sein": ("war", "warst", "war", "waren", "waren"),
-    "haben": ("hatte", "hattest", "hatte", "hatten", "hatten"),
-}
-AUXILIARY = {
-    "haben": ("habe", "hast", "hat", "haben", "haben"),
-    "sein": ("bin", "bist", "ist", "sind", "sind"),
-}
+
 BE = ("am", "are", "is", "are", "are")
 WAS = ("was", "were", "was", "were", "were")
 HAVE = ("have", "have", "has", "have", "have")
 DO = ("do", "do", "does", "do", "do")
+AUXILIARY = {
+    "haben": ("habe", "hast", "hat", "haben", "haben"),
+    "sein": ("bin", "bist", "ist", "sind", "sind"),
+}
+PRETERITE = {  # where other verbs take the perfect
+    "haben": ("hatte", "hattest", "hatte", "hatten", "hatten"),
+    "sein": ("war", "warst", "war", "waren", "waren"),
+}
+MODALS = {
+    "can": ("kann", "kannst", "kann", "können", "können"),
+    "should": ("sollte", "solltest", "sollte", "sollten", "sollten"),
+    "may": ("darf", "darfst", "darf", "dürfen", "dürfen"),
+    "will": ("werde", "wirst", "wird", "werden", "werden"),
+    "have to": ("muss", "musst", "muss", "müssen", "müssen"),
+    "want to": ("will", "willst", "will", "wollen", "wollen"),
+    "would like to": ("möchte", "möchtest", "möchte", "möchten", "möchten"),
+    "had to": ("musste", "musstest", "musste", "mussten", "mussten"),
+    "wanted to": ("wollte", "wolltest", "wollte", "wollten", "wollten"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +73,6 @@ class Determiner:
     endings: str  # der, dieser, ein, or bare for none
     adjective: str  # weak, mixed or strong endings on the adjective that follows
     weight: str  # definite, indefinite, or negated (kein)
-
-
-THE = Determiner("the", "the", "", "der", "weak", "definite")
-THIS = Determiner("this", "these", "dies", "dieser", "weak", "definite")
-A = Determiner("a", "a", "ein", "ein", "mixed", "indefinite")
-BARE = Determiner("", "", "", "bare", "strong", "indefinite")
-NOT_A = Determiner("a", "any", "kein", "ein", "mixed", "negated")
-NOT_ANY = Determiner("any", "any", "kein", "ein", "mixed", "negated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +115,59 @@ class Clause:
     time: Words | None = None
 
 
+THE = Determiner("the", "the", "d", "der", "weak", "definite")
+THIS = Determiner("this", "these", "dies", "dieser", "weak", "definite")
+A = Determiner("a", "a", "ein", "ein", "mixed", "indefinite")
+BARE = Determiner("", "", "", "bare", "strong", "indefinite")
+NO = Determiner("no", "no", "kein", "ein", "mixed", "negated")
+NOT_A = Determiner("a", "any", "kein", "ein", "mixed", "negated")
+NOT_ANY = Determiner("any", "any", "kein", "ein", "mixed", "negated")
+OWN = {"my": "mein", "your": "dein", "his": "sein", "her": "ihr", "our": "unser", "their": "ihr"}
+POSSESSIVES = [Determiner(english, english, OWN[english], "ein", "mixed", "definite") for english in OWN]
+
+PRONOUNS = (
+    Nominal("I", "me", ("ich", "mich", "mir"), 0, "pronoun", "m"),
+    Nominal("you", "you", ("du", "dich", "dir"), 1, "pronoun", "m"),
+    Nominal("he", "him", ("er", "ihn", "ihm"), 2, "pronoun", "m"),
+    Nominal("she", "her", ("sie", "sie", "ihr"), 2, "pronoun", "f"),
+    Nominal("we", "us", ("wir", "uns", "uns"), 3, "pronoun", "p"),
+    Nominal("they", "them", ("sie", "sie", "ihnen"), 4, "pronoun", "p"),
+)
+YOU = PRONOUNS[1]
+IT = Nominal("it", "it", ("es", "es", "ihm"), 2, "pronoun", "n")
+WHO = Nominal("who", "who", ("wer", "wen", "wem"), 2, "pronoun", "m")
+NOTHING = Words("", "")
+
+
+# Both languages
+
+
+def statement(clause: Clause, front: bool = False) -> Words:
+    """Write the clause with the subject, or with `front` the time, before the verb."""
+    return Words(english_statement(clause, front), german_statement(clause, front))
+
+
+def question(clause: Clause, word: Words = NOTHING) -> Words:
+    """Write the clause as a question, after a question word if there is one."""
+    return Words(english_question(clause, word.english), german_question(clause, word.german))
+
+
+def subordinate(conjunction: Words, clause: Clause) -> Words:
+    """Write the clause after a conjunction: because she is tired."""
+    english = f"{conjunction.english} {english_statement(clause)}"
+    return Words(english, german_subordinate(conjunction.german, clause))
+
+
+def infinitive(clause: Clause, opener: str = "") -> Words:
+    """Write the clause without its subject: to buy a car; the German `opener` may be um."""
+    return Words(english_infinitive(clause), german_infinitive(clause, opener))
+
+
+def complex_sentence(main: Words, side: Words) -> Words:
+    """Put a side clause behind its main clause; German sets a comma between them."""
+    return Words(f"{main.english} {side.english}", f"{main.german}, {side.german}")
+
+
 def noun_phrase(
     determiner: Determiner, noun: Noun, adjective: Adjective | None = None, plural: bool = False
 ) -> Nominal:
@@ -147,50 +182,21 @@ def noun_phrase(
     return Nominal(english, english, german, 4 if plural else 2, determiner.weight, gender)
 
 
-def english_noun_phrase(determiner: Determiner, noun: Noun, adjective: Adjective | None, plural: bool) -> str:
-    """Write a noun phrase in English: `an old house`."""
-    rest = noun.english_plural if plural else noun.english
-    if adjective:
-        rest = f"{adjective.english} {rest}"
-    word = determiner.english_plural if plural else determiner.english
-    if word == "a" and rest[0] in "aeiou":
-        word = "an"
-    return f"{word} {rest}" if word else rest
-
-
-def german_noun_phrase(
-    determiner: Determiner, noun: Noun, adjective: Adjective | None, gender: str, case: int
-) -> str:
-    """Write a noun phrase in German in one case: `einem alten Haus`."""
-    words = [determiner.german + ENDINGS[determiner.endings][gender][case]]
-    if adjective:
-        words.append(adjective.stem + ENDINGS[determiner.adjective][gender][case])
-    words.append(noun_form(noun, gender, case))
-    return " ".join(word for word in words if word)
-
-
-def noun_form(noun: Noun, gender: str, case: int) -> str:
-    """Decline the noun itself: weak masculines and the dative plural take an ending."""
-    if gender != "p":
-        return noun.german if case == NOMINATIVE else noun.weak
-    if case == DATIVE and not noun.german_plural.endswith(("n", "s")):
-        return noun.german_plural + "n"
-    return noun.german_plural
-
-
-def after_preposition(preposition: str, nominal: Nominal, case: int) -> str:
-    """Write a German preposition and its object, contracted where German contracts: im, zum, ans."""
-    article, _, rest = nominal.german[case].partition(" ")
-    contraction = CONTRACTIONS.get(f"{preposition} {article}")
-    return f"{contraction} {rest}" if contraction and rest else f"{preposition} {article} {rest}".rstrip()
-
-
-def join(*parts: str | None) -> str:
+def join(*parts: str) -> str:
     """Join the parts that are there with spaces."""
     return " ".join(part for part in parts if part)
 
 
 # English
+
+
+def english_noun_phrase(determiner: Determiner, noun: Noun, adjective: Adjective | None, plural: bool) -> str:
+    """Write a noun phrase in English: `an old house`."""
+    rest = noun.english_plural if plural else noun.english
+    if adjective:
+        rest = f"{adjective.positive.english} {rest}"
+    word = determiner.english_plural if plural else determiner.english
+    return join("an" if word == "a" and rest[0] in "aeiou" else word, rest)
 
 
 def english_verb_group(verb: Verb, person: int, tense: str) -> tuple[str, str, str]:
@@ -232,10 +238,10 @@ def english_statement(clause: Clause, front: bool = False) -> str:
         auxiliary, after, alone = HAVE[person], verb.participle, ""
     if alone and not clause.negative:
         auxiliary, after = "", alone
-    words = join(
-        clause.subject.english, negated(auxiliary, clause.negative), english_tail(clause, after, not front)
+    time = clause.time.english if clause.time and front else ""
+    return join(
+        time, clause.subject.english, negated(auxiliary, clause.negative), english_tail(clause, after, not front)
     )
-    return join(clause.time.english, words) if front and clause.time else words
 
 
 def negated(auxiliary: str, negative: bool) -> str:
@@ -290,15 +296,42 @@ def english_infinitive(clause: Clause) -> str:
 # German
 
 
+def german_noun_phrase(
+    determiner: Determiner, noun: Noun, adjective: Adjective | None, gender: str, case: int
+) -> str:
+    """Write a noun phrase in German in one case: `einem alten Haus`."""
+    return join(
+        determiner.german + ENDINGS[determiner.endings][gender][case],
+        adjective.stem + ENDINGS[determiner.adjective][gender][case] if adjective else "",
+        german_noun(noun, gender, case),
+    )
+
+
+def german_noun(noun: Noun, gender: str, case: int) -> str:
+    """Decline the noun itself: weak masculines and the dative plural take an ending."""
+    if gender != "p":
+        return noun.german if case == NOMINATIVE else noun.weak
+    if case == DATIVE and not noun.german_plural.endswith(("n", "s")):
+        return noun.german_plural + "n"
+    return noun.german_plural
+
+
+def after_preposition(preposition: str, nominal: Nominal, case: int) -> str:
+    """Write a German preposition and its object, contracted where German contracts: im, zum, vom."""
+    article, _, rest = nominal.german[case].partition(" ")
+    contraction = CONTRACTIONS.get(f"{preposition} {article}")
+    return f"{contraction} {rest}" if contraction and rest else f"{preposition} {nominal.german[case]}"
+
+
 def german_verb_group(verb: Verb, person: int, tense: str) -> tuple[str, str]:
     """Return the finite verb and what stands in the right bracket of a main clause."""
     if tense in ("past", "perfect"):
-        if verb.infinitive in PRETERITE:  # war and hatte, where other verbs take the perfect
+        if verb.infinitive in PRETERITE:
             return PRETERITE[verb.infinitive][person], ""
         return AUXILIARY[verb.auxiliary][person], verb.german_participle
     if tense in ("present", "simple", "likes to"):
         return verb.present[person], verb.prefix
-    return modals()[tense][person], verb.prefix + verb.infinitive
+    return MODALS[tense][person], verb.prefix + verb.infinitive
 
 
 def right_bracket(clause: Clause) -> str:
@@ -350,11 +383,16 @@ def german_subordinate(opener: str, clause: Clause, with_subject: bool = True) -
     return join(opener, middle_field(clause, subject), right_bracket(clause))
 
 
+def relative_pronoun(nominal: Nominal, case: int) -> str:
+    """Return der, die or das, which agrees with what it follows and has a case of its own."""
+    return "d" + ENDINGS["der"][nominal.gender][case]
+
+
 def german_infinitive(clause: Clause, opener: str = "") -> str:
     """Write the clause as an infinitive with zu, which stands inside a separable verb: anzurufen."""
     verb = clause.predicate.verb
-    infinitive = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
-    return join(opener, middle_field(clause), infinitive)
+    with_zu = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
+    return join(opener, middle_field(clause), with_zu)
 
 
 def german_imperative(clause: Clause) -> str:

@@ -8,31 +8,29 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 
-from sixfold.data.corpora import phrasebook_words as lexicon
-from sixfold.data.corpora.phrasebook_grammar import (
+from sixfold.data.corpora.phrasebook import lexicon
+from sixfold.data.corpora.phrasebook.grammar import (
     BARE,
-    CASE_AFTER,
-    DATIVE,
     NOT_A,
     NOT_ANY,
+    POSSESSIVES,
+    PRONOUNS,
     THE,
     THIS,
     A,
     Determiner,
     Nominal,
     after_preposition,
-    join,
     noun_phrase,
 )
-from sixfold.data.corpora.phrasebook_words import Adjective, Noun, Words
+from sixfold.data.corpora.phrasebook.lexicon import ACCUSATIVE, DATIVE, Adjective, Noun, Words
 
 Option = TypeVar("Option")
 
 PEOPLE = ("person", "family")
-NOBODYS = ("man", "woman", "boy", "girl", "waiter", "policeman")  # we do not say `her man`
-OWNED_BY_NOBODY = ("building", "show", "transport")
-ALWAYS_PLURAL = ("shoe",)
 PAST_TENSES = ("past", "had to", "wanted to")
+SUBJECT_PRONOUNS = PRONOUNS * 2 + PRONOUNS[:2]  # I and you more often: no noun shares their verb forms
+COMPANY = ("with", "mit", DATIVE), ("with", "mit", DATIVE), ("without", "ohne", ACCUSATIVE)
 
 
 class Phrases:
@@ -61,7 +59,7 @@ class Phrases:
         """Choose a person as subject."""
         place = self.random()
         if place < 0.52:
-            return self.pick(subject_pronouns())
+            return self.pick(SUBJECT_PRONOUNS)
         if place < 0.66:
             return self.pick(names())
         if place < 0.83:
@@ -77,27 +75,19 @@ class Phrases:
     def relative(self) -> Nominal:
         """Choose a member of the family: my brother, Anna's old aunt."""
         noun = self.noun("family")
-        determiner = self.owner() if self.chance(0.2) else self.possessive()
-        plural = noun.english in ("brother", "sister", "son", "daughter") and self.chance(0.2)
-        adjective = self.adjective(noun, 0.08) if determiner.endings == "ein" else None
+        determiner = self.pick(owners()) if self.chance(0.2) else self.pick(POSSESSIVES)
+        plural = "several" in noun.traits and self.chance(0.2)
+        adjective = self.adjective(noun, 0.08) if determiner in POSSESSIVES else None
         return noun_phrase(determiner, noun, adjective, plural)
 
     def noun(self, *kinds: str) -> Noun:
         """Choose a noun of these kinds."""
-        return self.pick(nouns_of(kinds))
+        return self.pick(lexicon.nouns(*kinds))
 
     def adjective(self, noun: Noun, probability: float = 0.24) -> Adjective | None:
         """Choose an adjective that fits the noun, or none."""
-        options = lexicon.adjectives_of(noun.kind)
+        options = lexicon.fitting_adjectives(noun.kind)
         return self.pick(options) if options and self.chance(probability) else None
-
-    def possessive(self) -> Determiner:
-        """Choose my, your, his, her, our or their."""
-        return self.pick(possessives())
-
-    def owner(self) -> Determiner:
-        """Choose a name as owner: Anna's."""
-        return self.pick(owners())
 
     def noun_phrase(self, noun: Noun, determiner: Determiner, plural_chance: float = 0.2) -> Nominal:
         """Write a noun with this determiner, perhaps with an adjective, perhaps in the plural."""
@@ -107,7 +97,7 @@ class Phrases:
 
     def is_plural(self, noun: Noun, probability: float) -> bool:
         """Decide whether to speak of more than one."""
-        return bool(noun.english_plural) and (noun.english in ALWAYS_PLURAL or self.chance(probability))
+        return bool(noun.english_plural) and ("plural" in noun.traits or self.chance(probability))
 
     def known_phrase(self, noun: Noun, plural_chance: float = 0.2) -> Nominal:
         """Write a noun as something known: the, this, my, Anna's."""
@@ -115,11 +105,10 @@ class Phrases:
 
     def known(self, noun: Noun) -> Determiner:
         """Choose a determiner that makes a noun known."""
-        unowned = noun.english in NOBODYS or noun.kind in OWNED_BY_NOBODY
-        place = self.random() * (0.65 if unowned else 1.0)
+        place = self.random() * (0.65 if "unowned" in noun.traits else 1.0)
         if place < 0.65:
             return THE if place < 0.5 else THIS
-        return self.owner() if place > 0.94 else self.possessive()
+        return self.pick(owners()) if place > 0.94 else self.pick(POSSESSIVES)
 
     def new_phrase(self, noun: Noun, kein: bool) -> Nominal:
         """Write a noun as something new: a house, houses, two houses, milk; with `kein`, not one of them."""
@@ -144,30 +133,28 @@ class Phrases:
     def other_pronoun(self, subject: Nominal) -> Nominal:
         """Choose a pronoun that does not point back at the subject: never `I see me` or `we see me`."""
         near = {0: (0, 3), 3: (0, 3), 1: (1,)}.get(subject.person, ())
-        return self.pick([pronoun for pronoun in pronouns() if pronoun.person not in near])
+        return self.pick([pronoun for pronoun in PRONOUNS if pronoun.person not in near])
 
     def pronoun_for(self, nominal: Nominal) -> Nominal:
         """Return the pronoun that takes up a nominal again; anyone where he or she is not certain."""
         index = {0: 0, 1: 1, 3: 4, 4: 5}.get(nominal.person, {"m": 2, "f": 3}.get(nominal.gender, -1))
-        return pronouns()[index] if index >= 0 else self.pick(pronouns())
+        return PRONOUNS[index] if index >= 0 else self.pick(PRONOUNS)
 
     # Where, and with whom
 
     def place(self) -> Words:
         """Choose where something happens."""
-        return self.pick(lexicon.words(lexicon.HERE)) if self.chance(0.15) else self.pick(places())
+        if self.chance(0.15):
+            return self.pick(lexicon.set_phrases("here"))
+        return self.pick(lexicon.places("place")).where
 
-    def spot(self, case: int) -> Words:
-        """Choose a place at a piece of furniture, in the case that the verb asks for."""
-        preposition, noun = self.pick(spots())
-        phrase = noun_phrase(THE, noun)
-        german = after_preposition(preposition.german, phrase, case)
-        return Words(f"{preposition.english} {phrase.english}", german)
+    def goal(self) -> Words:
+        """Choose where somebody goes."""
+        return self.pick(lexicon.places("place")).goal
 
-    def town(self, english: str, german: str) -> Words:
+    def town(self, preposition: Words) -> Words:
         """Choose a town or country after a preposition."""
-        town = self.pick(towns())
-        return Words(f"{english} {town.english}", f"{german} {town.german}")
+        return preposition + self.pick(lexicon.set_phrases("town", "country"))
 
     def to_person(self) -> Words:
         """Choose a person to go to: zum Arzt, zu meiner Tante."""
@@ -184,52 +171,49 @@ class Phrases:
         if not self.chance(probability):
             return None
         person = self.relative() if self.chance(0.6) else self.pick(names())
-        english, german = self.pick((("with", "mit"), ("with", "mit"), ("without", "ohne")))
-        return Words(f"{english} {person.english}", after_preposition(german, person, CASE_AFTER[german]))
+        english, german, case = self.pick(COMPANY)
+        return Words(f"{english} {person.english}", after_preposition(german, person, case))
 
     # When
 
     def time(self, tense: str, with_clock: bool = True) -> Words:
         """Choose a time that fits the tense."""
         if tense in PAST_TENSES:
-            return self.pick(lexicon.words(lexicon.PAST)) if self.chance(0.5) else self.day()
+            return self.pick(lexicon.set_phrases("past")) if self.chance(0.5) else self.day()
         if with_clock and self.chance(0.2):
-            return self.clock("at", "um")
-        return self.pick(lexicon.words(lexicon.SOON)) if self.chance(0.55) else self.day()
+            return Words("at", "um") + self.clock()
+        return self.pick(lexicon.set_phrases("soon")) if self.chance(0.55) else self.day()
 
     def day(self) -> Words:
         """Choose a weekday, a month or a date: on 3 May."""
         place = self.random()
         if place < 0.35:
             return self.weekday()
-        month = self.pick(lexicon.words(lexicon.MONTHS))
-        if place < 0.5:
-            return Words(f"in {month.english}", f"im {month.german}")
-        return self.date(month)
+        month = self.pick(lexicon.set_phrases("month"))
+        return Words("in", "im") + month if place < 0.5 else self.date(month)
 
     def weekday(self) -> Words:
         """Choose a day of the week: on Monday."""
-        day = self.pick(lexicon.words(lexicon.WEEKDAYS))
-        return Words(f"on {day.english}", f"am {day.german}")
+        return Words("on", "am") + self.pick(lexicon.set_phrases("weekday"))
 
     def date(self, month: Words) -> Words:
         """Choose a day of the month."""
         day = 1 + int(self.random() * days_in(month))
-        return Words(f"on {day} {month.english}", f"am {day}. {month.german}")
+        return Words(f"on {day}", f"am {day}.") + month
 
-    def clock(self, english: str, german: str) -> Words:
+    def clock(self) -> Words:
         """Choose a time of day: half past eight is halb neun, on the way to nine."""
-        hour = 1 + int(self.random() * 12)
-        this, following = hour_words()[hour], hour_words()[hour % 12 + 1]
-        shown = self.pick(
+        hours = lexicon.set_phrases("number")
+        hour = int(self.random() * 12)
+        this, following = hours[hour], hours[(hour + 1) % 12]
+        return self.pick(
             (
-                Words(f"{this.english} o'clock", f"{'ein' if hour == 1 else this.german} Uhr"),
+                Words(f"{this.english} o'clock", f"{'ein' if hour == 0 else this.german} Uhr"),
                 Words(f"half past {this.english}", f"halb {following.german}"),
-                Words(f"a quarter past {this.english}", f"Viertel nach {this.german}"),
-                Words(f"a quarter to {this.english}", f"Viertel vor {this.german}"),
+                Words("a quarter past", "Viertel nach") + this,
+                Words("a quarter to", "Viertel vor") + this,
             )
         )
-        return Words(join(english, shown.english), join(german, shown.german))
 
 
 def weighted(options: Sequence[tuple[Option, float]]) -> list[tuple[Option, float]]:
@@ -240,58 +224,29 @@ def weighted(options: Sequence[tuple[Option, float]]) -> list[tuple[Option, floa
 
 
 @cache
-def nouns_of(kinds: tuple[str, ...]) -> list[Noun]:
-    """Return the nouns of these kinds."""
-    return [noun for kind in kinds for noun in lexicon.nouns()[kind]]
-
-
-@cache
-def pronouns() -> list[Nominal]:
-    """Return I, you, he, she, we and they."""
-    persons, genders = (0, 1, 2, 2, 3, 4), ("m", "m", "m", "f", "p", "p")
-    return [
-        Nominal(english[0], english[1], (german[0], german[1], german[2]), person, "pronoun", gender)
-        for (english, german), person, gender in zip(lexicon.rows(lexicon.PRONOUNS), persons, genders, strict=True)
-    ]
-
-
-@cache
-def subject_pronouns() -> list[Nominal]:
-    """Return the pronouns with I and you more often, because no noun shares their verb forms."""
-    return pronouns() * 2 + pronouns()[:2]
-
-
-@cache
 def names() -> list[Nominal]:
     """Return first names, and surnames with Mr and Mrs: Herr is weak, den Herrn."""
-    women = [name_phrase(name, name, name, "f") for name in lexicon.WOMEN.split()]
-    men = [name_phrase(name, name, name, "m") for name in lexicon.MEN.split()]
-    surnames = lexicon.SURNAMES.split()
-    mrs = [name_phrase(f"Mrs {name}", f"Frau {name}", f"Frau {name}", "f") for name in surnames]
-    mr = [name_phrase(f"Mr {name}", f"Herr {name}", f"Herrn {name}", "m") for name in surnames]
-    return women + men + mrs + mr
-
-
-def name_phrase(english: str, nominative: str, other: str, gender: str) -> Nominal:
-    """Return a name as a nominal; it stands where known things stand."""
-    return Nominal(english, english, (nominative, other, other), 2, "definite", gender)
-
-
-@cache
-def possessives() -> list[Determiner]:
-    """Return my to their; German endings are those of ein."""
+    surnames = lexicon.set_phrases("surname")
     return [
-        Determiner(entry.english, entry.english, entry.german, "ein", "mixed", "definite")
-        for entry in lexicon.words(lexicon.POSSESSIVES)
+        *(name_phrase(name, "f") for name in lexicon.set_phrases("woman")),
+        *(name_phrase(name, "m") for name in lexicon.set_phrases("man")),
+        *(name_phrase(Words("Mrs", "Frau") + name, "f") for name in surnames),
+        *(name_phrase(Words("Mr", "Herr") + name, "m", f"Herrn {name.german}") for name in surnames),
     ]
+
+
+def name_phrase(name: Words, gender: str, weak: str = "") -> Nominal:
+    """Return a name as a nominal; it stands where known things stand."""
+    other = weak or name.german
+    return Nominal(name.english, name.english, (name.german, other, other), 2, "definite", gender)
 
 
 @cache
 def owners() -> list[Determiner]:
     """Return the names as owners: Anna's, Annas, with strong endings after it."""
     return [
-        Determiner(f"{name}'s", f"{name}'s", f"{name}s", "bare", "strong", "definite")
-        for name in (lexicon.WOMEN + " " + lexicon.MEN).split()
+        Determiner(f"{name.english}'s", f"{name.english}'s", f"{name.german}s", "bare", "strong", "definite")
+        for name in lexicon.set_phrases("woman", "man")
     ]
 
 
@@ -299,63 +254,30 @@ def owners() -> list[Determiner]:
 def numbers() -> list[Determiner]:
     """Return two to twelve."""
     return [
-        Determiner(entry.english, entry.english, entry.german, "bare", "strong", "indefinite")
-        for entry in lexicon.words(lexicon.NUMBERS)
+        Determiner(number.english, number.english, number.german, "bare", "strong", "indefinite")
+        for number in lexicon.set_phrases("number")[1:]
     ]
-
-
-@cache
-def hour_words() -> dict[int, Words]:
-    """Return the words of the hours from one to twelve."""
-    return dict(enumerate([Words("one", "eins"), *lexicon.words(lexicon.NUMBERS)], start=1))
-
-
-@cache
-def places() -> list[Words]:
-    """Return where one can be."""
-    return [Words(english[0], german[0]) for english, german in lexicon.rows(lexicon.PLACES)]
-
-
-@cache
-def goals() -> list[Words]:
-    """Return where one can go."""
-    return [Words(english[1], german[1]) for english, german in lexicon.rows(lexicon.PLACES)]
 
 
 @cache
 def homes() -> list[Words]:
     """Return where one can live, besides towns and countries."""
-    return [place for place in places() if place.english in lexicon.HOMES.split(", ")] + lexicon.words(
-        lexicon.HERE
-    )
+    return [place.where for place in lexicon.places("place", "home")] + lexicon.set_phrases("here")
 
 
 @cache
 def sights() -> list[Words]:
     """Return where one can find a hotel or a museum."""
-    in_town = [Words(f"in {town.english}", f"in {town.german}") for town in lexicon.words(lexicon.TOWNS)]
-    return (
-        [place for place in places() if place.english in lexicon.SIGHTS.split(", ")]
-        + in_town
-        + lexicon.words(lexicon.HERE)[:1]
-    )
+    in_town = [Words("in", "in") + town for town in lexicon.set_phrases("town")]
+    here = lexicon.set_phrases("here")[:1]
+    return [place.where for place in lexicon.places("place", "sight")] + in_town + here
 
 
 @cache
-def spots() -> list[tuple[Words, Noun]]:
-    """Return each two-way preposition with the furniture it goes with."""
-    return [
-        (preposition, lexicon.noun_named()[name])
-        for pair, names in lexicon.SPOTS.items()
-        for preposition in lexicon.words(pair)
-        for name in names.split()
-    ]
-
-
-@cache
-def towns() -> list[Words]:
-    """Return towns and countries."""
-    return lexicon.words(lexicon.TOWNS) + lexicon.words(lexicon.COUNTRIES)
+def habitual_times() -> list[Words]:
+    """Return times that come again: every day, every Monday."""
+    days = [Words("every", "jeden") + day for day in lexicon.set_phrases("weekday")]
+    return lexicon.set_phrases("habitual") * 2 + days
 
 
 def days_in(month: Words) -> int:
@@ -363,10 +285,3 @@ def days_in(month: Words) -> int:
     if month.english == "February":
         return 28
     return 30 if month.english in ("April", "June", "September", "November") else 31
-
-
-@cache
-def habitual_times() -> list[Words]:
-    """Return times that come again: every day, every Monday."""
-    days = [Words(f"every {day.english}", f"jeden {day.german}") for day in lexicon.words(lexicon.WEEKDAYS)]
-    return lexicon.words(lexicon.HABITUAL) * 2 + days
