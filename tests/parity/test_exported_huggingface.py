@@ -30,7 +30,9 @@ CHOICES = {
 @pytest.mark.parametrize("choices", CHOICES.values(), ids=CHOICES)
 @torch.no_grad()
 def test_an_exported_model_computes_the_same_logits(choices: dict[str, object]) -> None:
-    ours = EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, **SHAPE, **choices})).eval()
+    ours = EncoderDecoder(
+        EncoderDecoderConfig.model_validate({"vocabulary": VOCABULARY, **SHAPE, **choices})
+    ).eval()
     for weight in ours.parameters():
         weight += 0.2 * torch.randn_like(weight)
     positions = ours.source_positions(0, POSITIONS), ours.target_positions(0, POSITIONS)

@@ -14,15 +14,15 @@ from typing import Protocol
 import torch
 
 from sixfold.data.corpora.phrasebook import sentences
-from sixfold.data.shards import Corpus
 from sixfold.decode.translate import Translation, Translator
-from sixfold.errors import DataError, WorkError
+from sixfold.errors import WorkError
 from sixfold.models.encoder_decoder import EncoderDecoder
+from sixfold.tasks.translate.held_out import held_out
 from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 from sixfold.text.bpe_dropout import SPACE_MARK
 
 TOLERANCE = 1e-4  # of a token's log-probability: float32 sums in another order round differently
-HELD_OUT, WRITTEN = 50, 50  # sentences of the sample
+WRITTEN = 50  # sentences of the sample that our own grammar writes
 UNUSUAL = (
     "1,234.50 € on 2024-02-29?",
     "naïve café – “ÀÉÎÕÜ” 日本語 🙂",  # characters that are spelled as bytes
@@ -128,15 +128,3 @@ def sample(folder: Path, tokenizer: Tokenizer) -> list[str]:
     """Return texts to compare with: sentences held out from training, if they are still there, and others."""
     written = [english for english, _ in islice(sentences(), WRITTEN)]
     return [*held_out(folder / "training", tokenizer), *written, *UNUSUAL]
-
-
-def held_out(training: Path, tokenizer: Tokenizer) -> list[str]:
-    """Return sentences the model was validated on; none if the training folder is gone, or a next model's."""
-    own = training / "tokenizer.model"
-    if not own.is_file() or own.read_bytes() != tokenizer.model:
-        return []
-    try:
-        corpus = Corpus(training / "data" / "valid")
-    except DataError:
-        return []
-    return [tokenizer.decode(corpus.record(i)["source"].tolist()) for i in range(min(HELD_OUT, len(corpus)))]

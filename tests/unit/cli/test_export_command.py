@@ -12,9 +12,9 @@ from sixfold.convert import compare as comparing
 from sixfold.convert import ctranslate2 as ct2
 from sixfold.convert import huggingface
 from sixfold.decode.translate import read
+from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.models.ensemble import Ensemble
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
-from sixfold.models.encoder_decoder import EncoderDecoder
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -11,8 +11,8 @@ import torch
 
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.decode.translate import Translator
-from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import NUM_RESERVED
 

@@ -12,9 +12,9 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError, ModelFolderError
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, count_parameters
 from sixfold.models.ensemble import Ensemble, average, make_model
 from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_weights, save_model
-from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BACK_ID, EOS_ID
 

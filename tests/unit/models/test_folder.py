@@ -23,8 +23,8 @@ from torch import Tensor
 from sixfold.decode.translate import load
 from sixfold.errors import ModelFolderError, WorkError
 from sixfold.files import sha256
-from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights, save_model
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights, save_model
 from sixfold.text import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("seed")
