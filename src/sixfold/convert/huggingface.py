@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transformers import MarianTokenizer, PretrainedConfig, PreTrainedModel
 
 BATCH = 16
+EPSILON = 1e-5  # of the norms of both classes, not a choice there
 CLASSES = {"post": "MarianMTModel", "pre": "PegasusForConditionalGeneration"}
 # What their models have beside the weights we give: sinusoids, views of the shared matrix, and a bias of zeros.
 DERIVED = ("embed_positions.weight", "embed_tokens.weight", "lm_head.weight", "final_logits_bias")
@@ -83,6 +84,8 @@ def refuse_unsupported(config: EncoderDecoderConfig) -> None:
     width = config.d_model // config.heads
     if config.positions == "learned" and config.norm == "post":
         reason = "its positions are learned, and Marian, the class for post-norm models, computes them"
+    elif config.norm_epsilon != EPSILON:
+        reason = f"its norms add {config.norm_epsilon:g} to the variance, and theirs {EPSILON:g}"
     elif config.attention_width:
         reason = f"its self-attention is restricted (attention_width={config.attention_width}), and theirs is full"
     elif config.d_model % config.heads:
