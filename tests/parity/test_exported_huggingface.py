@@ -35,7 +35,7 @@ def test_an_exported_model_computes_the_same_logits(choices: dict[str, object]) 
     ).eval()
     for weight in ours.parameters():
         weight += 0.2 * torch.randn_like(weight)
-    positions = ours.source_positions(0, POSITIONS), ours.target_positions(0, POSITIONS)
+    positions = ours.source.positions(0, POSITIONS), ours.target.positions(0, POSITIONS)
     theirs = getattr(transformers, CLASSES[ours.config.norm])(make_config(ours.config, POSITIONS)).eval()
     theirs.load_state_dict(state(ours, positions), strict=False)
     theirs.double()

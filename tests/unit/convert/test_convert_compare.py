@@ -13,9 +13,10 @@ from sixfold.convert.compare import HELD_OUT, TOLERANCE, UNUSUAL, WRITTEN, Outpu
 from sixfold.data.shards import EncodedPair, ShardWriter
 from sixfold.decode.translate import Translator
 from sixfold.errors import WorkError
-from sixfold.text import EOS_ID, Tokenizer
+from sixfold.text import SpecialIds, Tokenizer
 
 Make = Callable[..., Translator]
+EOS = SpecialIds().eos
 TEXTS = ("The old man sees a dog.", "I go home.")
 
 
@@ -31,7 +32,7 @@ class Same:
         found = [best for best, *_ in self.translator.search(texts, beam=1)]
         outputs = []
         for text, best, limit in zip(texts, found, limits, strict=True):
-            ids = [token for token in best.tokens[:limit] if token != EOS_ID]
+            ids = [token for token in best.tokens[:limit] if token != EOS]
             outputs.append(self.outputs.get(text, Output(ids, self.translator.tokenizer.decode(ids))))
         return outputs
 
@@ -64,7 +65,7 @@ def test_the_right_tokens_with_another_text_are_refused(make: Make) -> None:
 def test_a_translation_that_ends_too_early_is_refused(make: Make) -> None:
     torch.manual_seed(1)  # a model that writes long enough
     translator = make()
-    ids = [token for token in translator.search(["I go home."], beam=1)[0][0].tokens if token != EOS_ID]
+    ids = [token for token in translator.search(["I go home."], beam=1)[0][0].tokens if token != EOS]
     half = ids[: len(ids) // 2]
     output = Output(half, translator.tokenizer.decode(half))
     with pytest.raises(WorkError, match="translates differently"):
@@ -87,10 +88,10 @@ def test_a_tie_is_no_difference(make: Make) -> None:
         token for token in range(300, 400) if token not in (first, *translator.tokenizer.encode("I go home."))
     )
     with torch.no_grad():
-        translator.model.embedding.weight[twin] = translator.model.embedding.weight[first]
+        translator.model.head.weight[twin] = translator.model.head.weight[first]
     best = translator.search(["I go home."], beam=1)[0][0]
     swapped = {first: twin, twin: first}
-    ids = [swapped.get(token, token) for token in best.tokens if token != EOS_ID]
+    ids = [swapped.get(token, token) for token in best.tokens if token != EOS]
     output = Output(ids, translator.tokenizer.decode(ids))
     assert output.text != best.text
     assert compare(translator, Same(translator, {"I go home.": output}), TEXTS).num_ties == 1
