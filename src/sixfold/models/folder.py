@@ -93,7 +93,7 @@ class ModelInfo(BaseModel):
 
     format: int = Field(FORMAT, ge=1)
     kind: KindName = "encoder_decoder"
-    task: str = Field("translate", pattern=r"[a-z_]{1,40}")
+    task: str = Field("translate", pattern=r"^[a-z_]{1,40}$")
     sixfold: str = ""  # the version that wrote it
     model: SerializeAsAny[BlockConfig]
     processors: dict[Literal["source", "target"], Processor] = TEXT_TO_TEXT
