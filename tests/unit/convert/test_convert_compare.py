@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sixfold.convert.compare import HELD_OUT, TOLERANCE, UNUSUAL, WRITTEN, Output, compare, sample
-from sixfold.data.shards import EncodedPair, ShardWriter
+from sixfold.convert.compare import TOLERANCE, UNUSUAL, WRITTEN, Output, compare, sample
+from sixfold.data.shards import Record, ShardWriter, token_type
 from sixfold.decode.translate import Translator
 from sixfold.errors import WorkError
+from sixfold.tasks.translate.held_out import MOST
 from sixfold.text import SpecialIds, Tokenizer
 
 Make = Callable[..., Translator]
@@ -101,13 +102,15 @@ def test_the_sample_holds_sentences_of_the_validation_while_they_are_there(
     tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     assert len(sample(tmp_path, tokenizer)) == WRITTEN + len(UNUSUAL)
-    writer = ShardWriter(tmp_path / "training" / "data" / "valid", tokenizer.vocabulary)
-    writer.write(EncodedPair(tokenizer.encode(f"Sentence {i}"), [], i) for i in range(100))
+    columns = dict.fromkeys(("source", "target"), token_type(tokenizer.vocabulary))
+    writer = ShardWriter(tmp_path / "training" / "data" / "valid", columns)
+    rows = (tokenizer.encode(f"Sentence {i}") for i in range(100))
+    writer.write(Record({"source": ids, "target": []}, i) for i, ids in enumerate(rows))
     writer.close()
     (tmp_path / "training" / "tokenizer.model").write_bytes(tokenizer.model)
     texts = sample(tmp_path, tokenizer)
     assert texts[:2] == ["Sentence 0", "Sentence 1"]
-    assert len(texts) == HELD_OUT + WRITTEN + len(UNUSUAL)
+    assert len(texts) == MOST + WRITTEN + len(UNUSUAL)
 
 
 def test_the_validation_of_another_tokenizer_is_left_alone(tokenizer: Tokenizer, tmp_path: Path) -> None:
