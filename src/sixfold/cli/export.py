@@ -49,7 +49,9 @@ def export(
     if len(info.weights) > 1:
         typer.echo(f"Here {len(info.weights)} models are averaged; there it is the first of them alone.")
     if info.decode.get("read_back"):
-        typer.echo("Here the model reads its translations back; there it cannot, as here with --read-back 0.")
+        typer.echo(
+            "Here the model reads its translations back; there it cannot, as with --set decode.read_back=0."
+        )
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

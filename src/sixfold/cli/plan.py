@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
+from sixfold.cli.settings import read_settings, refuse_twice
+
 
 def plan(
     source: Annotated[str, typer.Argument(help="Source text, or one file of pairs.")],
     target: Annotated[str | None, typer.Argument(help="Target text.")] = None,
     minutes: Annotated[float, typer.Option(min=0, help="The wall-clock budget of the training.")] = 0,
     recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -29,6 +34,7 @@ def plan(
     from sixfold.training.estimate import estimate
     from sixfold.training.progress import duration
 
+    refuse_twice("train", {"minutes": minutes or None}, read_settings("plan", settings).get("train"))
     with progress("reading", unit="pairs") as tick:
         found = estimate(source, target, recipe, settings or [], minutes, device, tick)
     if as_json:

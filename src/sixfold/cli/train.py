@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from sixfold.cli.settings import read_settings, refuse_twice
+
 
 def train(
     source: Annotated[
@@ -25,7 +27,10 @@ def train(
         float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
     ] = 0,
     recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Decides everything random (1 unless given).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
     init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
@@ -45,6 +50,7 @@ def train(
     from sixfold.training.run import say_outcome, say_stopped
     from sixfold.training.run import train as run_training
 
+    refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
     try:
         with shown_live(output) if watch else nullcontext():
             outcome = run_training(
