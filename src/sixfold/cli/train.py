@@ -6,11 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sixfold.cli.settings import read_settings, refuse_twice
+
+if TYPE_CHECKING:
+    from sixfold.training.run import Outcome
 
 
 def train(
@@ -47,33 +50,37 @@ def train(
     Example: sixfold train train.en train.de -o model --minutes 30
     """
     from sixfold.training.progress import make_progress
-    from sixfold.training.run import say_outcome, say_stopped
     from sixfold.training.run import train as run_training
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
+    with stopped_by_hand(output), shown_live(output) if watch else nullcontext():
+        outcome = run_training(
+            source, target, output, valid=valid, recipe=recipe, settings=settings or [], minutes=minutes,
+            seed=seed, resume=resume, init=init, device=device, progress=make_progress(),
+        )  # fmt: skip
+    say_end(outcome, output)
+
+
+@contextmanager
+def stopped_by_hand(folder: Path) -> Iterator[None]:
+    """Say how to go on when Ctrl-C ends a run before it can save."""
+    from sixfold.training.run import say_stopped
+
     try:
-        with shown_live(output) if watch else nullcontext():
-            outcome = run_training(
-                source,
-                target,
-                output,
-                valid=valid,
-                recipe=recipe,
-                settings=settings or [],
-                minutes=minutes,
-                seed=seed,
-                resume=resume,
-                init=init,
-                device=device,
-                progress=make_progress(),
-            )
+        yield
     except KeyboardInterrupt:
-        typer.echo(say_stopped(output), err=True)
+        typer.echo(say_stopped(folder), err=True)
         raise typer.Exit(code=130) from None
+
+
+def say_end(outcome: Outcome, folder: Path) -> None:
+    """Say how the run ended, and what to type next."""
+    from sixfold.training.run import say_outcome
+
     typer.echo(say_outcome(outcome), err=True)
     if not outcome.finished:
         raise typer.Exit(code=130)
-    typer.echo(f"translate with: sixfold translate {output}", err=True)
+    typer.echo(f"translate with: sixfold translate {folder}", err=True)
 
 
 @contextmanager

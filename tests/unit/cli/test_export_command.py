@@ -12,9 +12,9 @@ from sixfold.convert import compare as comparing
 from sixfold.convert import ctranslate2 as ct2
 from sixfold.convert import huggingface
 from sixfold.decode.translate import read
+from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.models.ensemble import Ensemble
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
-from sixfold.models.encoder_decoder import EncoderDecoder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -49,7 +49,7 @@ def test_what_other_engines_do_not_do_is_said(command: Command, tmp_path: Path, 
         out = tmp_path / f"out-{is_said}"
         code, output, _ = command("export", folder, "--to", target, "-o", out)
         assert code == 0
-        said = ("first of them alone", "--read-back 0")
+        said = ("first of them alone", "decode.read_back=0")
         assert [words in output for words in said] == 2 * [is_said]
         assert ("the first of its 2 models" in (out / "README.md").read_text()) == is_said
 
