@@ -37,7 +37,9 @@ def test_an_exported_model_computes_the_same_logits(choices: dict[str, object]) 
     for weight in ours.parameters():
         weight += 0.2 * torch.randn_like(weight)
     positions = ours.source.positions(0, POSITIONS), ours.target.positions(0, POSITIONS)
-    theirs = getattr(transformers, CLASSES[ours.config.norm])(make_config(ours.config, SpecialIds(), POSITIONS)).eval()
+    theirs = getattr(transformers, CLASSES[ours.config.norm])(
+        make_config(ours.config, SpecialIds(), POSITIONS)
+    ).eval()
     theirs.load_state_dict(state(ours, positions), strict=False)
     theirs.double()
     logits = theirs(input_ids=SOURCE, attention_mask=(SOURCE != 0).long(), decoder_input_ids=TARGET).logits

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from sixfold.cli.check import check
+from sixfold.cli.command import Command, help_of
 from sixfold.cli.corpus import corpus
 from sixfold.cli.demo import demo
 from sixfold.cli.doctor import doctor
@@ -41,7 +42,7 @@ app = typer.Typer(
     epilog="Start with: [bold]sixfold demo[/bold]",
 )
 for command in (demo, train, translate, evaluate, score, explain, export, serve, check, plan, corpus, doctor):
-    app.command()(command)
+    app.command(cls=Command, help=help_of(command))(command)
 
 
 def print_version(is_wanted: bool) -> None:

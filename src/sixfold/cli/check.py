@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sixfold.data.check import Finding, LengthStatistics, Report
+    from sixfold.data.readers import Pairs
 
 
 def check(
@@ -44,20 +46,14 @@ def check(
 
     Example: sixfold check train.en train.de --test test.en test.de --write-clean clean
     """
-    from sixfold.cli.progress import progress
-    from sixfold.data.check import check_pairs
-    from sixfold.data.clean import clean_paths, refuse_overwriting, writing_pairs
+    from sixfold.data.clean import clean_paths, refuse_overwriting
     from sixfold.data.readers import open_pairs
 
     pairs = open_pairs(source, target)
     test_pairs = open_pairs(*test) if test else None
     outputs = clean_paths(write_clean, source, target) if write_clean else ()
     refuse_overwriting(outputs, pairs.paths)
-    with (
-        writing_pairs(outputs) if outputs else nullcontext(lambda _: None) as keep,
-        progress("checking") as tick,
-    ):
-        report = check_pairs(pairs, test_pairs, tick, keep=keep)
+    report = checked(pairs, test_pairs, outputs)
     if as_json:
         print(json.dumps(asdict(report), ensure_ascii=False))
     else:
@@ -65,6 +61,17 @@ def check(
     if outputs:
         kept = f"kept {report.num_clean:,} of {report.num_pairs:,} pairs"
         print(f"{kept}: {' and '.join(map(str, outputs))}", file=sys.stderr)
+
+
+def checked(pairs: Pairs, test_pairs: Pairs | None, outputs: Sequence[Path]) -> Report:
+    """Check the pairs, and write the clean ones if there is a place for them."""
+    from sixfold.cli.progress import progress
+    from sixfold.data.check import check_pairs
+    from sixfold.data.clean import writing_pairs
+
+    writing = writing_pairs(outputs) if outputs else nullcontext(lambda _: None)
+    with writing as keep, progress("checking") as tick:
+        return check_pairs(pairs, test_pairs, tick, keep=keep)
 
 
 def show(report: Report, has_many_files: bool) -> None:

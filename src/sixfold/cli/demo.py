@@ -27,7 +27,6 @@ def demo(
 
     Example: sixfold demo
     """
-    from sixfold.cli.explain import explain
     from sixfold.errors import RequestError
 
     if (output / "model").exists():
@@ -43,13 +42,24 @@ def demo(
     shown = show_translations(output / "model", test.source, test.target, train.source)
     heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target} --protect")
     show_scores(output / "model", test.source, test.target, train.source)
-    page, sentence = output / "explained.html", shown[len(shown) // 2]
-    heading(6, f'sixfold explain {output / "model"} "{sentence}" -o {page}')
-    explain(output / "model", sentence, page)
+    show_explanation(output / "model", shown[len(shown) // 2], output / "explained.html")
     heading(7, "what to type next")
-    typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {output / "model"}')
-    typer.echo(f"  sixfold translate {output / 'model'} --protect {test.source}")
-    typer.echo(f"  sixfold serve {output / 'model'}                          # a web page and an HTTP API")
+    say_next(output / "model", test.source)
+
+
+def show_explanation(model: Path, sentence: str, page: Path) -> None:
+    """Write the page that explains a translation."""
+    from sixfold.cli.explain import explain
+
+    heading(6, f'sixfold explain {model} "{sentence}" -o {page}')
+    explain(model, sentence, page)
+
+
+def say_next(model: Path, text: Path) -> None:
+    """Print commands to go on with."""
+    typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {model}')
+    typer.echo(f"  sixfold translate {model} --protect {text}")
+    typer.echo(f"  sixfold serve {model}                          # a web page and an HTTP API")
     typer.echo("  sixfold train your.en your.de -o your-model          # two text files are all it takes")
 
 

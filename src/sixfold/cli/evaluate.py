@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sixfold.evaluate.system import Evaluation
+    from sixfold.data.formats import Pair
+    from sixfold.evaluate.compare import Comparison
+    from sixfold.evaluate.system import Evaluation, System
 
 
 def evaluate(
@@ -33,30 +36,16 @@ def evaluate(
 
     Example: sixfold evaluate model test.en test.de --against older-model
     """
-    from sixfold.cli.progress import progress
     from sixfold.data.readers import open_pairs
-    from sixfold.evaluate.compare import compare
-    from sixfold.evaluate.system import evaluate_system, translations_of
+    from sixfold.evaluate.system import evaluate_system
 
     pairs = list(open_pairs(source, reference))
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    with progress("translating", len(pairs)) as tick:
-        first = translations_of(model, sources, references, beam, device, tick, protect)
-    evaluation = evaluate_system(first, references, lowercase)
+    first = translations(model, pairs, beam, device, protect, "translating")
+    evaluation = evaluate_system(first, [pair.target for pair in pairs], lowercase)
     comparison = None
     if against is not None:
-        with progress(f"translating with {against}", len(pairs)) as tick:
-            second = translations_of(against, sources, references, beam, device, tick, protect)
-        with progress("comparing", unit="samples") as tick:
-            comparison = compare(
-                second.texts,
-                first.texts,
-                references,
-                names=(str(against), str(model)),
-                target_language=first.target_language,
-                lowercase=lowercase,
-                tick=tick,
-            )
+        second = translations(against, pairs, beam, device, protect, f"translating with {against}")
+        comparison = compared(second, first, (str(against), str(model)), pairs, lowercase)
     if as_json:
         content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
@@ -64,6 +53,37 @@ def evaluate(
     print_table(evaluation)
     if comparison is not None:
         typer.echo(comparison.sentence)
+
+
+def translations(
+    system: Path, pairs: Sequence[Pair], beam: int | None, device: str, is_protected: bool, doing: str
+) -> System:
+    """Return what a model folder or a file of translations makes of the source text."""
+    from sixfold.cli.progress import progress
+    from sixfold.evaluate.system import translations_of
+
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    with progress(doing, len(pairs)) as tick:
+        return translations_of(system, sources, references, beam, device, tick, is_protected)
+
+
+def compared(
+    baseline: System, system: System, names: tuple[str, str], pairs: Sequence[Pair], lowercase: bool
+) -> Comparison:
+    """Return whether a system is better than the baseline."""
+    from sixfold.cli.progress import progress
+    from sixfold.evaluate.compare import compare
+
+    with progress("comparing", unit="samples") as tick:
+        return compare(
+            baseline.texts,
+            system.texts,
+            [pair.target for pair in pairs],
+            names=names,
+            target_language=system.target_language,
+            lowercase=lowercase,
+            tick=tick,
+        )
 
 
 def print_table(evaluation: Evaluation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,8 +28,15 @@ def export(
 
     Example: sixfold export model --to ctranslate2 -o model-ct2
     """
-    from sixfold.models.folder import load_info
+    comparison = written(model, to, output)
+    print_table(comparison, str(model), to)
+    typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
+    for difference in differences(model):
+        typer.echo(difference)
 
+
+def written(model: Path, to: str, output: Path) -> Comparison:
+    """Write the model for another engine and return how it compared."""
     # Hugging Face reads these when it is imported: it has nothing to fetch, and what it says is for developers.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -36,20 +44,23 @@ def export(
     if to == "ctranslate2":
         from sixfold.convert import ctranslate2
 
-        comparison = ctranslate2.export(model, output)
-    elif to == "huggingface":
+        return ctranslate2.export(model, output)
+    if to == "huggingface":
         from sixfold.convert import huggingface
 
-        comparison = huggingface.export(model, output)
-    else:
-        raise ConfigError(f"There is no export to {to!r}.", "Use --to ctranslate2 or --to huggingface.")
-    print_table(comparison, str(model), to)
-    typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
+        return huggingface.export(model, output)
+    raise ConfigError(f"There is no export to {to!r}.", "Use --to ctranslate2 or --to huggingface.")
+
+
+def differences(model: Path) -> Iterator[str]:
+    """Yield what the other engine does not do, a sentence each."""
+    from sixfold.models.folder import load_info
+
     info = load_info(model)
     if len(info.weights) > 1:
-        typer.echo(f"Here {len(info.weights)} models are averaged; there it is the first of them alone.")
+        yield f"Here {len(info.weights)} models are averaged; there it is the first of them alone."
     if info.decode.get("read_back"):
-        typer.echo("Here the model reads its translations back; there it cannot, as here with --read-back 0.")
+        yield "Here the model reads its translations back; there it cannot, as with --set decode.read_back=0."
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sixfold.cli.settings import read_settings, refuse_twice
+
+if TYPE_CHECKING:
+    from sixfold.training.estimate import Estimate
 
 
 def plan(
@@ -13,7 +21,10 @@ def plan(
     target: Annotated[str | None, typer.Argument(help="Target text.")] = None,
     minutes: Annotated[float, typer.Option(min=0, help="The wall-clock budget of the training.")] = 0,
     recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -23,15 +34,12 @@ def plan(
 
     Example: sixfold plan train.en train.de
     """
-    import json
-    from dataclasses import asdict
-
     from sixfold.cli.progress import progress
     from sixfold.tasks.registry import choose_task
     from sixfold.training.estimate import estimate
-    from sixfold.training.progress import duration
     from sixfold.training.setup import Request
 
+    refuse_twice("train", {"minutes": minutes or None}, read_settings("plan", settings).get("train"))
     with progress("reading", unit="pairs") as tick:
         request = Request(
             folder=Path("model"),
@@ -45,22 +53,28 @@ def plan(
     if as_json:
         content = {**asdict(found), "plan": {**asdict(found.plan), "recipe": found.plan.recipe.model_dump()}}
         typer.echo(json.dumps(content, ensure_ascii=False))
-        return
-    for line in found.plan.reasons:
-        typer.echo(line)
-    for line in found.plan.warnings:
-        typer.echo(f"warning: {line}")
+    else:
+        for line in told(found):
+            typer.echo(line)
+
+
+def told(found: Estimate) -> Iterator[str]:
+    """Yield a plan and its costs for a person, a line each."""
+    from sixfold.training.progress import duration
+
+    yield from found.plan.reasons
+    yield from (f"warning: {line}" for line in found.plan.warnings)
     speed, train = found.speed, found.plan.recipe.train
     steps = "as many steps as fit" if train.minutes else f"{found.steps:,} steps"
-    typer.echo(
+    yield (
         f"{found.parameters / 1e6:.1f}M parameters, {steps} at {speed.seconds_a_step:.2f} s "
         f"({speed.targets_a_second:,.0f} target tokens/s, {speed.padding_share:.1%} padding)"
     )
     each = (
         f", {duration(speed.validation_seconds)} for each validation, one every {train.checkpoint_every:,} steps"
     )
-    typer.echo(f"{duration(speed.preparation_seconds)} to prepare{'' if train.minutes else each}")
-    typer.echo(
+    yield f"{duration(speed.preparation_seconds)} to prepare{'' if train.minutes else each}"
+    yield (
         f"at most {duration(found.seconds)}, about {found.memory_bytes / 2**30:.1f} GiB of memory "
         f"and {found.disk_bytes / 2**20:,.0f} MiB of disk on {found.device}"
     )

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
+from sixfold.cli.settings import read_settings
+from sixfold.errors import ConfigError
+from sixfold.settings import make
 
 if TYPE_CHECKING:
     from sixfold.decode.scoring import Score
@@ -25,12 +28,14 @@ def score(
     source: Annotated[str, typer.Argument(help="Source text.")],
     target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="α of the GNMT length penalty, for the score in --json.")
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="See below; for the score in --json.")
     ] = None,
     partners: Annotated[
         list[Path] | None,
-        typer.Option("--with", metavar="MODEL", help="Average with another model of the same tokenizer."),
+        typer.Option(
+            "--with", metavar="MODEL", help="Ensemble with another model of the same tokenizer; repeatable."
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
@@ -40,25 +45,34 @@ def score(
 
     Example: sixfold score model test.en test.de
     """
-    from sixfold.cli.progress import progress
-    from sixfold.data.readers import open_pairs
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
+
+    wishes = read_settings("score", settings)
+    length_penalty = make(SearchOptions, "decode", wishes.get("decode", {})).length_penalty
+    if length_penalty is not None and not as_json:
+        raise ConfigError("decode.length_penalty is for the score in JSON.", "Add --json")
+    translator = load(model, device, partners or ())
+    with reader_may_leave():
+        for scores in score_chunks(translator, source, target):
+            write_lines(as_rows(translator, scores, length_penalty) if as_json else as_numbers(scores))
+
+
+def score_chunks(translator: Translator, source: str, target: str | None) -> Iterator[list[Score]]:
+    """Yield the scores of all pairs, some at a time, and say which pairs were not scored whole."""
+    from sixfold.cli.progress import progress
+    from sixfold.data.readers import open_pairs
     from sixfold.ticks import counted_from
 
-    SearchOptions(length_penalty=length_penalty)  # refuse before anything is read
-    translator = load(model, device, partners or ())
     pairs = iter(open_pairs(source, target))
     done = 0
-    with reader_may_leave(), progress("scoring") as tick:
+    with progress("scoring") as tick:
         while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
             scores = translator.score(
-                [pair.source for pair in chunk],
-                [pair.target for pair in chunk],
-                counted_from(done, tick),
+                [pair.source for pair in chunk], [pair.target for pair in chunk], counted_from(done, tick)
             )
             warn_of_cuts(scores, done)
-            write_lines(as_rows(translator, scores, length_penalty) if as_json else as_numbers(scores))
+            yield scores
             done += len(chunk)
 
 

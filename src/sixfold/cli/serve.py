@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.settings import read_settings, together
 from sixfold.cli.translate import Precision
+from sixfold.settings import make
 
-WHO, HOW_MUCH = "Who may ask", "How much at a time"
+if TYPE_CHECKING:
+    from sixfold.serve.settings import Settings
+
+WHO = "Who may ask"
 
 
 def serve(
@@ -23,6 +28,9 @@ def serve(
     precision: Annotated[
         Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.")
     ] = Precision.float32,
+    workers: Annotated[
+        int, typer.Option(min=0, max=256, help="Processes for each model; 0: one for each core.")
+    ] = 1,
     keys: Annotated[
         Path | None,
         typer.Option(help="A file of API keys, one a line; every request needs one.", rich_help_panel=WHO),
@@ -41,30 +49,14 @@ def serve(
         list[str] | None,
         typer.Option(metavar="URL", help="A site whose pages may ask (CORS); repeatable.", rich_help_panel=WHO),
     ] = None,
-    workers: Annotated[
-        int,
+    settings: Annotated[
+        list[str] | None,
         typer.Option(
-            min=0, max=256, help="Processes for each model; 0: as many as cores.", rich_help_panel=HOW_MUCH
+            "--set",
+            metavar="NAME=VALUE",
+            help="Limits: see below; for example serve.batch_tokens=512; repeatable.",
         ),
-    ] = 1,
-    batch_tokens: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Tokens translated together.", rich_help_panel=HOW_MUCH)
-    ] = 1024,
-    queue: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=100_000,
-            help="Requests that may be open; more are told to come back.",
-            rich_help_panel=HOW_MUCH,
-        ),
-    ] = 128,
-    deadline: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds for one request.", rich_help_panel=HOW_MUCH)
-    ] = 30.0,
-    max_characters: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Characters in one request.", rich_help_panel=HOW_MUCH)
-    ] = 50_000,
+    ] = None,
 ) -> None:
     """Serve models: a web page to translate with, and the HTTP interfaces of LibreTranslate and DeepL.
 
@@ -73,28 +65,29 @@ def serve(
 
     Example: sixfold serve model
     """
-    from sixfold.errors import MissingExtraError
     from sixfold.machine import num_cores
     from sixfold.serve.settings import Settings, model_place, read_keys
 
-    settings = Settings(
-        models=tuple(map(model_place, models)),
-        host=host,
-        port=port,
-        device=device,
-        precision=precision.value,
-        keys=read_keys(keys) if keys else (),
-        is_open=is_open,
-        rate_limit=rate_limit,
-        hosts=tuple(allow_host or ()),
-        origins=tuple(allow_origin or ()),
-        workers=workers or num_cores(),
-        batch_tokens=batch_tokens,
-        most_waiting=queue,
-        deadline_seconds=deadline,
-        most_characters=max_characters,
-        longest_body=max(1 << 20, 12 * max_characters),
-    )
+    values = {
+        "models": tuple(map(model_place, models)),
+        "host": host,
+        "port": port,
+        "device": device,
+        "precision": precision.value,
+        "keys": read_keys(keys) if keys else (),
+        "is_open": is_open,
+        "rate_limit": rate_limit,
+        "hosts": tuple(allow_host or ()),
+        "origins": tuple(allow_origin or ()),
+        "workers": workers or num_cores(),
+    }
+    run_server(make(Settings, "serve", together("serve", values, read_settings("serve", settings).get("serve"))))
+
+
+def run_server(settings: Settings) -> None:
+    """Serve until told to end; without the packages it takes, say how to get them."""
+    from sixfold.errors import MissingExtraError
+
     try:
         from sixfold.serve.server import run
     except ModuleNotFoundError as error:

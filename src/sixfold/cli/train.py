@@ -6,9 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sixfold.cli.settings import read_settings, refuse_twice
+
+if TYPE_CHECKING:
+    from sixfold.training.run import Outcome
 
 
 def train(
@@ -25,7 +30,10 @@ def train(
         float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
     ] = 0,
     recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="part.key=value; can be repeated.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Decides everything random (1 unless given).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
     init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
@@ -43,31 +51,36 @@ def train(
     """
     from sixfold.tasks import train as run_training
     from sixfold.training.progress import make_progress
-    from sixfold.training.run import say_outcome, say_stopped
+
+    refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
+    with stopped_by_hand(output), shown_live(output) if watch else nullcontext():
+        outcome = run_training(
+            source, target, output, valid=valid, recipe=recipe, settings=settings or [], minutes=minutes,
+            seed=seed, resume=resume, init=init, device=device, progress=make_progress(),
+        )  # fmt: skip
+    say_end(outcome, output)
+
+
+@contextmanager
+def stopped_by_hand(folder: Path) -> Iterator[None]:
+    """Say how to go on when Ctrl-C ends a run before it can save."""
+    from sixfold.training.run import say_stopped
 
     try:
-        with shown_live(output) if watch else nullcontext():
-            outcome = run_training(
-                source,
-                target,
-                output,
-                valid=valid,
-                recipe=recipe,
-                settings=settings or [],
-                minutes=minutes,
-                seed=seed,
-                resume=resume,
-                init=init,
-                device=device,
-                progress=make_progress(),
-            )
+        yield
     except KeyboardInterrupt:
-        typer.echo(say_stopped(output), err=True)
+        typer.echo(say_stopped(folder), err=True)
         raise typer.Exit(code=130) from None
+
+
+def say_end(outcome: Outcome, folder: Path) -> None:
+    """Say how the run ended, and what to type next."""
+    from sixfold.training.run import say_outcome
+
     typer.echo(say_outcome(outcome), err=True)
     if not outcome.finished:
         raise typer.Exit(code=130)
-    typer.echo(f"translate with: sixfold translate {output}", err=True)
+    typer.echo(f"translate with: sixfold translate {folder}", err=True)
 
 
 @contextmanager

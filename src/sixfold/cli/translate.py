@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
+from sixfold.cli.settings import read_settings, together
+from sixfold.settings import check_bounds, make, meanings, setting
 
 if TYPE_CHECKING:
     from sixfold.decode.options import SearchOptions
@@ -39,7 +42,17 @@ class Precision(StrEnum):
 
 
 LINES_AT_ONCE = 2000
-SEARCH, DRAW, CONTENT = "Searching for the best", "Drawing at random", "What must and must not be written"
+CONTENT, ENGINE = "What must and must not be written", "How it is computed"
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """What JSON tells besides."""
+
+    alternatives: int = setting(0, "most probable tokens in the place of each, shown in --json", 0, 100)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 def translate(
@@ -47,64 +60,19 @@ def translate(
     file: Annotated[
         str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")
     ] = "-",
-    n_best: Annotated[int, typer.Option(help="Translations of each line, best first.")] = 1,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Translations of each line, best first.")] = None,
+    sample: Annotated[
+        float | None,
+        typer.Option(metavar="TEMPERATURE", help="Draw each token at random; a low temperature is careful."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
     ] = False,
-    alternatives: Annotated[
-        int, typer.Option(help="In --json, the most probable tokens in the place of each.")
-    ] = 0,
-    partners: Annotated[
-        list[Path] | None,
-        typer.Option("--with", metavar="MODEL", help="Average with another model of the same tokenizer."),
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example decode.top_k=10; repeatable."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.")
-    ] = Precision.float32,
-    workers: Annotated[
-        int, typer.Option(min=0, max=256, help="Processes for long inputs; 0: one for each core.")
-    ] = 0,
-    beam: Annotated[
-        int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.", rich_help_panel=SEARCH)
-    ] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="α of the GNMT length penalty.", rich_help_panel=SEARCH)
-    ] = None,
-    read_back: Annotated[
-        float | None,
-        typer.Option(
-            help="What it counts that the source can be told from a translation; 0 is faster.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    diverse: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COST",
-            help="What a token costs that another of the n best has; 0.5 is a good start.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            metavar="TEMPERATURE",
-            help="Draw each token; 1 as probable as it is, less is more careful.",
-            rich_help_panel=DRAW,
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="Draw from the k most probable tokens.", rich_help_panel=DRAW)
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Draw from the most probable tokens that reach p together.", rich_help_panel=DRAW),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides the draws.", rich_help_panel=DRAW)] = None,
-    prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Every translation begins with it.", rich_help_panel=CONTENT)
-    ] = "",
     require: Annotated[
         list[str] | None,
         typer.Option(metavar="PHRASE", help="Stands in every translation; repeatable.", rich_help_panel=CONTENT),
@@ -121,57 +89,68 @@ def translate(
             rich_help_panel=CONTENT,
         ),
     ] = False,
-    min_length: Annotated[int, typer.Option(help="At least so many tokens.", rich_help_panel=CONTENT)] = 0,
-    max_length: Annotated[
-        int | None, typer.Option(help="At most so many tokens.", rich_help_panel=CONTENT)
+    partners: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            metavar="MODEL",
+            help="Ensemble with another model of the same tokenizer; repeatable.",
+            rich_help_panel=ENGINE,
+        ),
     ] = None,
-    no_repeat: Annotated[
-        int | None, typer.Option(metavar="N", help="No N tokens in a row twice.", rich_help_panel=CONTENT)
-    ] = None,
+    precision: Annotated[
+        Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
+    ] = Precision.float32,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE
+        ),
+    ] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)] = "auto",
 ) -> None:
     """Translate text, line by line.
 
     One line comes out for each line that goes in, in the same order (with --n-best N: N lines). Text longer than a
     model reads at once is cut, and that is said. Phrases are matched as they are written, as whole words.
 
-    Example: echo "A man is sleeping." | sixfold translate model
+    Example: echo "A man is sleeping." | sixfold translate model --beam 8
     """
     from sixfold.machine import num_cores, prepare_environment
 
     prepare_environment(precision.value)  # before torch is loaded
-    from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
-    from sixfold.errors import ConfigError
 
-    options = SearchOptions(
-        beam=beam,
-        n_best=n_best,
-        length_penalty=length_penalty,
-        read_back=read_back,
-        sample=sample,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        diverse=diverse,
-        prefix=prefix,
-        require=tuple(require or ()),
-        forbid=tuple(forbid or ()),
-        min_length=min_length,
-        max_length=max_length,
-        no_repeat=no_repeat,
-    )
-    if not 0 <= alternatives <= 100:
-        raise ConfigError(f"alternatives must be from 0 to 100, but is {alternatives}.")
-    if alternatives and not as_json:
-        raise ConfigError("alternatives are only shown in JSON.", "Add --json")
+    flags = {"beam": beam, "n_best": n_best, "sample": sample, "require": require, "forbid": forbid}
+    options, in_json = read_options(flags, settings)
+    refuse_unseen(in_json, as_json)
     translator = load(model, device, partners or (), precision.value, workers or num_cores())
-    translator.prepare(options)  # refuse before a line is read
+    can_stream = translator.prepare(options).can_stream  # refuses before a line is read
     with reader_may_leave():
-        if is_typed(file) and translator.prepare(options).can_stream and not (as_json or protect):
+        if is_typed(file) and can_stream and not (as_json or protect):
             answer_typed_lines(translator, file, options)
         else:
             search = translator.search_protected if protect else translator.search
-            translate_lines(translator, search, file, options, alternatives if as_json else None)
+            translate_lines(translator, search, file, options, in_json.alternatives if as_json else None)
+
+
+def read_options(
+    flags: Mapping[str, object | None], settings: Sequence[str] | None
+) -> tuple[SearchOptions, JsonOptions]:
+    """Return how to search and what to tell of it, from flags and `--set`."""
+    from sixfold.decode.options import SearchOptions
+
+    values = together("decode", flags, read_settings("translate", settings).get("decode"))
+    in_json = {name: values.pop(name) for name in meanings(JsonOptions) if name in values}
+    return make(SearchOptions, "decode", values), make(JsonOptions, "decode", in_json)
+
+
+def refuse_unseen(in_json: JsonOptions, as_json: bool) -> None:
+    """Refuse to compute what nobody will see."""
+    from sixfold.errors import ConfigError
+
+    if in_json.alternatives and not as_json:
+        raise ConfigError("decode.alternatives are only shown in JSON.", "Add --json")
 
 
 def is_typed(file: str) -> bool:
@@ -263,8 +242,6 @@ def as_evidence(
     translator: Translator, source: str, translation: Translation, links: Sequence[Link]
 ) -> dict[str, object]:
     """Return which words belong together, and what is suspicious."""
-    from dataclasses import asdict
-
     flags = translator.flags(source, translation)
     return {"alignment": [asdict(link) for link in links], "flags": [asdict(flag) for flag in flags]}
 

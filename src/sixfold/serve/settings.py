@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from sixfold.errors import ConfigError
+from sixfold.settings import check_bounds, setting
 
 PAIR = re.compile(r"([A-Za-z]{2,8})-([A-Za-z]{2,8})")
 SHORTEST_KEY = 16  # characters
+BYTES_A_CHARACTER = 12  # at most, in a body: an escape of JSON for each half of a surrogate pair
 
 
 @dataclass(frozen=True)
@@ -38,20 +40,25 @@ class Settings:
     workers: int = 1  # processes for each model
     device: str = "auto"
     precision: Literal["float32", "int8"] = "float32"
-    batch_tokens: int = 1024  # source tokens that are translated together
-    wait_seconds: float = 0.02  # how long a worker waits for those it has just answered to ask again
-    deadline_seconds: float = 30.0  # for the answer to a request
-    most_waiting: int = 128  # requests that are not yet answered
-    most_characters: int = 50_000  # of one request
-    longest_body: int = 1 << 20  # bytes
-    header_seconds: float = 10.0  # for the headers of a request to arrive
-    body_seconds: float = 15.0  # for its body
-    most_connections: int = 1000
-    silence_seconds: float = 4.0  # after which a worker counts as not ready
-    hang_seconds: float = 30.0  # after which it is replaced
-    drain_seconds: float = 1.0  # between "not ready" and no more connections, when asked to end
+    batch_tokens: int = setting(1024, "source tokens that are translated together", 1, 100_000)
+    wait_seconds: float = setting(
+        0.02, "how long a worker waits for those it has just answered to ask again", 0, 60
+    )
+    deadline_seconds: float = setting(30.0, "for the answer to a request", 0.1, 3600)
+    most_waiting: int = setting(128, "requests that may be open; more are told to come back", 1, 100_000)
+    most_characters: int = setting(50_000, "characters of one request", 1, 1_000_000)
+    longest_body: int = setting(0, "bytes of one request; 0: enough for most_characters", 0, 1 << 30)
+    header_seconds: float = setting(10.0, "for the headers of a request to arrive", 0.1, 3600)
+    body_seconds: float = setting(15.0, "for its body to arrive", 0.1, 3600)
+    most_connections: int = setting(1000, "connections that may be open", 1, 1_000_000)
+    silence_seconds: float = setting(4.0, "after so long without a sign a worker counts as not ready", 0.1, 3600)
+    hang_seconds: float = setting(30.0, "after so long it is replaced", 0.1, 3600)
+    drain_seconds: float = setting(1.0, 'between "not ready" and no more connections, when told to end', 0, 3600)
 
     def __post_init__(self) -> None:
+        check_bounds(self)
+        if not self.longest_body:
+            object.__setattr__(self, "longest_body", max(1 << 20, BYTES_A_CHARACTER * self.most_characters))
         if not self.models:
             raise ConfigError("There is no model to serve.", "sixfold serve MODEL")
         if not is_loopback(self.host) and not self.keys and not self.is_open:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sixfold.errors import ConfigError, ModelFolderError, TrainingError
 from sixfold.models.folder import load_info
+from sixfold.settings import suggestion
 from sixfold.tasks.translate import Translate
-from sixfold.training.recipe import suggestion
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.setup import Request
 from sixfold.training.task import Task

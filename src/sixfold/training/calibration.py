@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn.loss import projected_loss
-from sixfold.training.recipe import TrainConfig, Wishes, minutes_of
+from sixfold.settings import Wishes
+from sixfold.training.recipe import TrainConfig, minutes_of
 from sixfold.training.step import Stepper
 from sixfold.training.task import Batch
 

@@ -6,9 +6,8 @@ same for one key. Every task has a `Recipe` of its own, whose `train` part begin
 
 from __future__ import annotations
 
-import difflib
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, get_type_hints
@@ -18,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from sixfold.errors import ConfigError
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
+from sixfold.settings import Wishes, check_keys, parse_settings
 
 AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
-Wishes = dict[str, dict[str, Json]]  # part -> key -> value, as a user wrote them
 
 
 class TrainConfig(BaseModel):
@@ -78,6 +77,11 @@ class Recipe(BaseModel):
         return list(cls.parts()[part].model_fields)
 
     @classmethod
+    def known(cls) -> dict[str, list[str]]:
+        """Return what can be said in each part."""
+        return {part: cls.known_keys(part) for part in cls.parts()}
+
+    @classmethod
     def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
         """Return keys without abbreviations, such as a preset."""
         del part
@@ -100,7 +104,8 @@ class Plan:
 
 def gather_wishes(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Wishes:
     """Return what a user asks for: a recipe, changed by settings, changed by a time budget."""
-    wishes = merge(recipe, read_recipe(recipe, name) if name else {}, parse_settings(recipe, settings))
+    asked = parse_settings(settings, recipe.known())
+    wishes = merge(recipe, read_recipe(recipe, name) if name else {}, asked)
     return merge(recipe, wishes, {"train": {"minutes": minutes}}) if minutes else wishes
 
 
@@ -123,7 +128,7 @@ def read_recipe(recipe: type[Recipe], name: str) -> Wishes:
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
     wishes = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
-    check_keys(recipe, wishes, str(path))
+    check_keys(wishes, recipe.known(), str(path))
     return wishes
 
 
@@ -141,60 +146,6 @@ def shipped_recipes() -> dict[str, Path]:
     here = Path(__file__).resolve()
     folders = (here.parents[1] / "recipes", here.parents[3] / "recipes")
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
-
-
-def parse_settings(recipe: type[Recipe], settings: Iterable[str]) -> Wishes:
-    """Turn `part.key=value` settings into wishes; values are read as in a recipe."""
-    wishes: Wishes = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        part, dot, key = name.strip().partition(".")
-        if not (equals and dot and key):
-            raise ConfigError(
-                f"--set takes part.key=value, but got {setting!r}.", "For example --set train.steps=5000"
-            )
-        wishes.setdefault(part, {})[key] = read_value(setting, value)
-    check_keys(recipe, wishes, "--set")
-    return wishes
-
-
-def read_value(setting: str, value: str) -> Json:
-    """Read the value of a setting as YAML."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        content: Json = YAML(typ="safe", pure=True).load(value)
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"--set {setting}: the value is not YAML.", "Put text that has signs of YAML in it into quotes."
-        ) from error
-    return content
-
-
-def check_keys(recipe: type[Recipe], wishes: Wishes, where: str) -> None:
-    """Refuse unknown parts and keys, and suggest the nearest known ones."""
-    known = {part: recipe.known_keys(part) for part in recipe.parts()}
-    for part, keys in wishes.items():
-        if part not in known:
-            raise ConfigError(f"{where}: there is no part {part!r}.", suggestion(part, known))
-        for key in keys:
-            if key not in known[part]:
-                elsewhere = [f"{other}.{key}" for other in known if key in known[other]]
-                hint = f"Did you mean {elsewhere[0]}?" if elsewhere else suggestion(key, known[part])
-                raise ConfigError(f"{where}: there is no key {part}.{key}.", hint)
-
-
-def suggestion(word: str, known: Collection[str]) -> str:
-    """Return a hint with the known word most like this one, or that it is short for (lr)."""
-    shortened = [each for each in known if each.startswith(word) or initials(each) == word]
-    close = difflib.get_close_matches(word, list(known), n=1) or shortened
-    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
-
-
-def initials(key: str) -> str:
-    """Return the first letters of a key's words: lr for learning_rate."""
-    return "".join(part[0] for part in key.split("_"))
 
 
 def merge(recipe: type[Recipe], *layers: Wishes) -> Wishes:

@@ -16,9 +16,10 @@ from sixfold.files import writing
 from sixfold.models.encoder_decoder import count_parameters
 from sixfold.models.ensemble import make_ensemble
 from sixfold.models.folder import Json
+from sixfold.settings import Wishes
 from sixfold.training.calibration import pace_for
 from sixfold.training.progress import Progress
-from sixfold.training.recipe import Recipe, Wishes, gather_wishes, make_recipe, merge
+from sixfold.training.recipe import Recipe, gather_wishes, make_recipe, merge
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.signals import deferred
 from sixfold.training.task import Given, Inputs, Learner, Prepared, Task

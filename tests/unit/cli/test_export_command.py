@@ -13,8 +13,8 @@ from sixfold.convert import ctranslate2 as ct2
 from sixfold.convert import huggingface
 from sixfold.decode.translate import read
 from sixfold.models.encoder_decoder import EncoderDecoder
-from sixfold.models.ensemble import Ensemble
-from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
+from sixfold.models.folder import ModelInfo, save_model
+from sixfold.models.weights import weights_of
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -41,15 +41,15 @@ def test_it_exports_and_says_what_was_compared(command: Command, tmp_path: Path,
 @pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
 def test_what_other_engines_do_not_do_is_said(command: Command, tmp_path: Path, target: str) -> None:
     pytest.importorskip({"ctranslate2": "ctranslate2", "huggingface": "transformers"}[target])
-    model, tokenizer, _ = read(MODEL)
-    two = Ensemble([*model.members, EncoderDecoder(model.config)])
-    choosing = ModelInfo(model=two.config, decode=DecodeConfig(read_back=0.5))
-    save_model(tmp_path / "two", choosing, two.state_dict(), tokenizer, "two models\n")
+    [model], tokenizer, _ = read(MODEL)
+    two = [weights_of(model), weights_of(EncoderDecoder(model.config))]
+    choosing = ModelInfo(model=model.config, decode={"read_back": 0.5})
+    save_model(tmp_path / "two", choosing, two, tokenizer, "two models\n")
     for folder, is_said in ((MODEL, False), (tmp_path / "two", True)):
         out = tmp_path / f"out-{is_said}"
         code, output, _ = command("export", folder, "--to", target, "-o", out)
         assert code == 0
-        said = ("first of them alone", "--read-back 0")
+        said = ("first of them alone", "decode.read_back=0")
         assert [words in output for words in said] == 2 * [is_said]
         assert ("the first of its 2 models" in (out / "README.md").read_text()) == is_said
 

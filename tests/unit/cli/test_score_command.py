@@ -39,7 +39,7 @@ def test_the_numbers_are_those_of_translate(
 def test_the_numbers_are_those_of_translate_with_a_partner_and_another_length_penalty(
     command: Command, small_model: SmallModel, tmp_path: Path
 ) -> None:
-    options = ("--json", "--length-penalty", "1.4", "--with", small_model.folder)
+    options = ("--json", "--set", "decode.length_penalty=1.4", "--with", small_model.folder)
     _, out, _ = command("translate", small_model.folder, small_model.source, *options)
     translated = [json.loads(line)["translations"][0] for line in out.splitlines()]
     (tmp_path / "translations").write_text("".join(each["text"] + "\n" for each in translated))
@@ -50,9 +50,18 @@ def test_the_numbers_are_those_of_translate_with_a_partner_and_another_length_pe
 
 
 def test_an_impossible_length_penalty_is_refused(command: Command, small_model: SmallModel) -> None:
-    code, out, messages = command("score", small_model.folder, small_model.source, "--length-penalty", "-1")
+    code, out, messages = command(
+        "score", small_model.folder, small_model.source, "--set", "decode.length_penalty=-1"
+    )
     assert (code, out) == (2, "")
-    assert "length-penalty must be from 0 to 10" in messages
+    assert "length_penalty must be from 0 to 10" in messages
+
+
+@pytest.mark.parametrize("setting", ["decode.beam=4", "decode.length_penalty=1"])
+def test_what_would_not_count_is_refused(command: Command, small_model: SmallModel, setting: str) -> None:
+    code, out, messages = command("score", small_model.folder, small_model.source, "--set", setting)
+    assert (code, out) == (2, "")
+    assert setting.partition("=")[0] in messages
 
 
 def test_plain_output_is_one_number_a_line(command: Command, small_model: SmallModel) -> None:

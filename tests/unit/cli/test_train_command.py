@@ -68,7 +68,7 @@ def test_the_folder_says_what_it_is(command: Command, files: tuple[str, str]) ->
     names = {path.name for path in Path("model").iterdir()}
     assert names == {"sixfold.json", "weights.safetensors", "tokenizer.model", "README.md", "training"}
     content = json.loads(Path("model/sixfold.json").read_text())
-    assert (content["source_language"], content["target_language"]) == ("en", "de")
+    assert content["languages"] == {"source": "en", "target": "de"}
     assert content["training"]["seed"] == 3
     assert [file["path"] for file in content["corpus"]["files"]] == ["a.en", "a.de"]
     assert "sixfold translate" in Path("model/README.md").read_text()

@@ -26,6 +26,11 @@ Command = Callable[..., tuple[int, str, str]]
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
+def decode(*settings: str) -> tuple[str, ...]:
+    """Return the arguments that set some options of the search."""
+    return tuple(word for setting in settings for word in ("--set", f"decode.{setting}"))
+
+
 def test_each_line_in_gives_a_line_out(command: Command, small_model: SmallModel) -> None:
     code, out, messages = command("translate", small_model.folder, stdin="one two\nthree four five\n")
     assert (code, out, messages) == (0, "eins zwei\ndrei vier fünf\n", "")
@@ -90,7 +95,7 @@ def test_json_has_an_object_a_line_with_scores_best_first(command: Command, smal
 def test_json_has_each_token_with_its_probability_and_alternatives(
     command: Command, small_model: SmallModel
 ) -> None:
-    _, out, _ = command("translate", small_model.folder, "--json", "--alternatives", "3", stdin="one two\n")
+    _, out, _ = command("translate", small_model.folder, "--json", *decode("alternatives=3"), stdin="one two\n")
     [best] = json.loads(out)["translations"]
     assert "".join(each["token"] for each in best["tokens"]) == "▁eins▁zwei</s>"
     total = sum(each["log_probability"] for each in best["tokens"])
@@ -107,13 +112,13 @@ def test_wishes_are_met(command: Command, small_model: SmallModel) -> None:
 
     assert not any("zwei" in line for line in run("--forbid", "zwei", "--forbid", "drei"))
     assert all("acht" in line and "neun" in line for line in run("--require", "acht", "--require", "neun"))
-    assert all(line.startswith("zehn e") for line in run("--prefix", "zehn e"))
-    assert run("--sample", "1", "--top-k", "1") == ["eins zwei", "fünf sechs"]
-    assert len(run("--sample", "2", "--n-best", "4", "--seed", "3")) == 8
-    assert len(set(run("--n-best", "3", "--diverse", "1"))) == 6
-    long = [json.loads(line)["translations"][0] for line in run("--min-length", "9", "--no-repeat", "2", "--json")]
+    assert all("acht" in line and "neun" in line for line in run(*decode("require=[acht, neun]")))
+    assert all(line.startswith("zehn e") for line in run(*decode("prefix=zehn e")))
+    assert run("--sample", "1", *decode("top_k=1")) == ["eins zwei", "fünf sechs"]
+    assert len(run("--sample", "2", "--n-best", "4", *decode("seed=3"))) == 8
+    long = [json.loads(line)["translations"][0] for line in run(*decode("min_length=9", "no_repeat=2"), "--json")]
     assert all(each["num_tokens"] >= 10 for each in long)
-    assert all(len(line.split()) < 2 for line in run("--max-length", "1"))
+    assert all(len(line.split()) < 2 for line in run(*decode("max_length=1")))
     assert run("--with", str(small_model.folder)) == ["eins zwei", "fünf sechs"]
 
 
@@ -129,7 +134,7 @@ def test_draws_are_the_same_in_chunks_of_any_size(
 def test_a_wider_beam_never_finds_a_less_probable_translation(command: Command, small_model: SmallModel) -> None:
     scores = []
     for beam in ("1", "8"):
-        arguments = ("--json", "--beam", beam, "--length-penalty", "0")
+        arguments = ("--json", "--beam", beam, *decode("length_penalty=0"))
         _, out, _ = command("translate", small_model.folder, small_model.source, *arguments)
         scores.append([json.loads(line)["translations"][0]["log_probability"] for line in out.splitlines()])
     assert all(wide >= greedy - 1e-4 for greedy, wide in zip(*scores, strict=True))
@@ -142,6 +147,13 @@ def test_a_cut_line_is_named(command: Command, small_model: SmallModel) -> None:
     assert code == 0
     assert len(out.splitlines()) == 2
     assert "warning: line 2 is longer than the model reads at once" in messages
+
+
+def test_a_setting_says_what_the_flag_of_its_name_says(command: Command, small_model: SmallModel) -> None:
+    arguments = ("translate", small_model.folder, small_model.source, "--json")
+    by_flags = command(*arguments, "--beam", "2", "--n-best", "2", "--forbid", "zwei")
+    assert command(*arguments, *decode("beam=2", "n_best=2", "forbid=[zwei]")) == by_flags
+    assert by_flags[0] == 0
 
 
 # What is refused
@@ -179,14 +191,15 @@ def test_a_changed_model_is_refused(command: Command, small_model: SmallModel, t
     "arguments",
     [
         ("--beam", "0"), ("--beam", "1000000000"), ("--n-best", "9"), ("--n-best", "0"),
-        ("--length-penalty", "-1"), ("--length-penalty", "nan"), ("--device", "abacus"), ("no-such-file",),
-        ("--sample", "0"), ("--sample", "-1"), ("--sample", "1", "--top-p", "0"), ("--top-k", "3"),
-        ("--seed", "1"),
-        ("--sample", "1", "--beam", "4"), ("--diverse", "1"), ("--min-length", "9", "--max-length", "8"),
-        ("--forbid", "zwei", "--require", "zwei"), ("--forbid", "zwei", "--prefix", "eins zwei"), ("--forbid", ""),
-        ("--require", "acht neun zehn", "--max-length", "1"), ("--beam", "1", "--require", "acht"),
-        ("--alternatives", "2"), ("--json", "--alternatives", "-1"), ("--with", "no/such/model"),
-        ("--max-length", "1000000000"), ("--no-repeat", "0"),
+        decode("length_penalty=-1"), decode("length_penalty=.nan"), ("--device", "abacus"), ("no-such-file",),
+        ("--sample", "0"), ("--sample", "-1"), ("--sample", "1", *decode("top_p=0")), decode("top_k=3"),
+        ("--sample", "1", "--beam", "4"), decode("seed=1"), decode("min_length=9", "max_length=8"),
+        ("--forbid", "zwei", "--require", "zwei"), ("--forbid", "zwei", *decode("prefix=eins zwei")),
+        ("--forbid", ""), ("--beam", "1", "--require", "acht"),
+        ("--require", "acht neun zehn", *decode("max_length=1")),
+        decode("alternatives=2"), ("--json", *decode("alternatives=-1")), ("--with", "no/such/model"),
+        decode("max_length=1000000000"), decode("no_repeat=0"), decode("beam=many"), decode("prefix=5"),
+        decode("require=acht"), decode("top_k=1.5"), decode("extra_tokens=3"),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused(
@@ -248,7 +261,7 @@ def test_a_person_who_types_sees_the_translation_as_it_is_written(small_model: S
 
 
 def test_a_line_of_a_megabyte_is_cut_within_bounds(start: Start, small_model: SmallModel) -> None:
-    with start("translate", small_model.folder, "--max-length", "5") as process:
+    with start("translate", small_model.folder, *decode("max_length=5")) as process:
         out, messages = process.communicate(
             b"one two\n" + b"one " * 262_144 + b"\n\xc3\xbf\xc2\x80\n", timeout=120
         )
@@ -269,7 +282,7 @@ def test_json_has_the_words_that_belong_together_and_reasons_to_look_twice(
     assert {link["target_start"] for link in best["alignment"]} == {0, 5, 10}
     assert best["flags"] == []
     assert (empty["translations"][0]["alignment"], empty["translations"][0]["flags"]) == ([], [])
-    _, out, _ = command("translate", small_model.folder, "--json", "--max-length", "1", stdin="one two 1987\n")
+    _, out, _ = command("translate", small_model.folder, "--json", *decode("max_length=1"), stdin="one two 1987\n")
     faults = {flag["fault"] for flag in json.loads(out)["translations"][0]["flags"]}
     assert {"output_limit", "numbers"} <= faults
 

@@ -14,7 +14,7 @@ from sixfold.errors import ConfigError
 @pytest.mark.parametrize("wrong", [-1, 10**30, math.nan, -math.inf, math.inf])
 def test_every_number_has_bounds_that_are_told(name: str, wrong: float) -> None:
     low, high = BOUNDS[name]
-    with pytest.raises(ConfigError, match=f"{name.replace('_', '-')} must be from {low:,} to {high:,}"):
+    with pytest.raises(ConfigError, match=f"{name} must be from {low:,} to {high:,}"):
         SearchOptions(**{name: wrong})
 
 

@@ -30,6 +30,18 @@ def test_a_key_that_can_be_guessed_is_refused() -> None:
         Settings(MODEL, keys=("short",))
 
 
+@pytest.mark.parametrize("limit", [{"batch_tokens": 0}, {"deadline_seconds": 0.0}, {"most_waiting": 10**9}])
+def test_a_limit_out_of_bounds_is_refused(limit: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="must be from"):
+        Settings(MODEL, **limit)  # type: ignore[arg-type]
+
+
+def test_a_body_has_room_for_all_characters_unless_its_length_is_given() -> None:
+    assert Settings(MODEL).longest_body == 1 << 20
+    assert Settings(MODEL, most_characters=1_000_000).longest_body == 12_000_000
+    assert Settings(MODEL, most_characters=1_000_000, longest_body=5000).longest_body == 5000
+
+
 def test_languages_may_stand_behind_a_model(tmp_path: Path) -> None:
     assert model_place("a/b") == ModelPlace(Path("a/b"))
     assert model_place("a/b=EN-de") == ModelPlace(Path("a/b"), "en", "de")

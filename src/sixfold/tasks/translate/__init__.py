@@ -21,6 +21,7 @@ from sixfold.models.folder import (
     save_model,
     weight_files,
 )
+from sixfold.settings import Wishes
 from sixfold.tasks.translate.card import model_card
 from sixfold.tasks.translate.learner import TranslateLearner
 from sixfold.tasks.translate.plan import choose
@@ -28,7 +29,7 @@ from sixfold.tasks.translate.prepare import Survey, learn_tokenizer, prepare, pr
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import Tokenizer
 from sixfold.ticks import Tick
-from sixfold.training.recipe import Plan, Wishes
+from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
 
 TOKENIZER = "tokenizer.model"

@@ -10,9 +10,10 @@ from typing import TypeVar
 from sixfold.machine import num_cores
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.models.folder import Json
+from sixfold.settings import Wishes
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
-from sixfold.training.recipe import Plan, Wishes, make_recipe, merge, minutes_of
+from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
 Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends

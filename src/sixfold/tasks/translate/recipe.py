@@ -10,8 +10,9 @@ from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
 from sixfold.models.folder import Json
+from sixfold.settings import suggestion
 from sixfold.text import Subwords
-from sixfold.training.recipe import Recipe, TrainConfig, suggestion
+from sixfold.training.recipe import Recipe, TrainConfig
 
 
 class DataConfig(BaseModel):

@@ -1,0 +1,93 @@
+"""A command whose help lists what `--set` takes, and which knows the flags it once had."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import typer
+from typer.core import TyperCommand
+
+from sixfold.cli.settings import Known, as_flag, known_settings
+from sixfold.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.panel import Panel
+    from typer._click import Context
+
+# typer brings a click of its own in its newer versions: the one whose errors it exports.
+NoSuchOption: type[Exception] = import_module(typer.BadParameter.__module__).NoSuchOption
+
+RENAMED = {  # former flags whose setting has another name
+    "serve": {
+        "--queue": "serve.most_waiting",
+        "--deadline": "serve.deadline_seconds",
+        "--max-characters": "serve.most_characters",
+    }
+}
+REMOVED = {"translate": {"--diverse": "For translations that differ more, draw them: --n-best 4 --sample 1"}}
+
+
+class Command(TyperCommand):
+    """A command of `sixfold`."""
+
+    def get_help(self, ctx: Context) -> str:
+        """Return the help; typer prints its own part of it itself."""
+        for option in self.get_params(ctx):
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # not <bool>: it takes no value
+        shown = super().get_help(ctx)
+        known = known_settings(self.name or "")
+        flags = {flag for option in self.params for flag in option.opts}
+        return shown + render(settings_panel(known, flags)) if known else shown
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the arguments; a flag that became a setting is refused with the way to say it."""
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            refuse_former(self.name or "", str(getattr(error, "option_name", "")))
+            raise
+
+
+def help_of(command: Callable[..., None]) -> str:
+    """Return the docstring of a command with each paragraph in one line, for a terminal of any width to fold."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
+
+
+def refuse_former(command: str, flag: str) -> None:
+    """Refuse a flag that the command once had, or that has the name of a setting, and say what to write."""
+    names = {as_flag(key): f"{part}.{key}" for part, keys in known_settings(command).items() for key in keys}
+    names |= RENAMED.get(command, {})
+    hint = f"Write --set {names[flag]}=VALUE" if flag in names else REMOVED.get(command, {}).get(flag)
+    if hint:
+        raise ConfigError(f"`sixfold {command}` has no flag {flag}.", hint)
+
+
+def settings_panel(known: Known, flags: Collection[str]) -> Panel:
+    """Return the names that `--set` takes and what they mean, in a frame like those of typer."""
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for part, keys in known.items():
+        for key, meaning in keys.items():
+            same = f" (as {as_flag(key)})" if as_flag(key) in flags else ""
+            table.add_row(Text(f"{part}.{key}", style="bold cyan"), Text(meaning).append(same, style="dim"))
+    return Panel(table, title="What --set takes", title_align="left", border_style="dim")
+
+
+def render(panel: Panel) -> str:
+    """Return a panel as text, in colour where standard output shows any."""
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(panel)
+    return captured.get()

@@ -1,0 +1,95 @@
+"""What `--set` may say to each command, and how it goes together with the command's flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
+
+from sixfold.errors import ConfigError
+from sixfold.settings import meanings, parse_settings
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from sixfold.settings import Wishes
+
+Known = dict[str, dict[str, str]]  # part -> key -> meaning
+
+
+def known_settings(command: str) -> Known:
+    """Return what `--set` may say to a command; nothing for one that has no `--set`."""
+    makers = {
+        "train": recipe_settings,
+        "plan": recipe_settings,
+        "translate": translate_settings,
+        "score": score_settings,
+        "serve": serve_settings,
+    }
+    return makers[command]() if command in makers else {}
+
+
+def recipe_settings() -> Known:
+    """Return the keys of a recipe."""
+    from sixfold.tasks.translate.recipe import TranslateRecipe
+
+    parts = TranslateRecipe.parts()
+    return {
+        part: {
+            key: described(parts[part].model_fields[key]) if key in parts[part].model_fields else ""
+            for key in keys
+        }
+        for part, keys in TranslateRecipe.known().items()
+    }
+
+
+def described(field: FieldInfo) -> str:
+    """Return what a key of a recipe means, or else the words it may be."""
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return field.description or " or ".join(map(str, choices))
+
+
+def translate_settings() -> Known:
+    """Return the options of a search, and what its JSON may hold besides."""
+    from sixfold.cli.translate import JsonOptions
+    from sixfold.decode.options import SearchOptions
+
+    return {"decode": {**meanings(SearchOptions), **meanings(JsonOptions)}}
+
+
+def score_settings() -> Known:
+    """Return the only option of a search that a score depends on."""
+    from sixfold.decode.options import SearchOptions
+
+    return {"decode": {"length_penalty": meanings(SearchOptions)["length_penalty"]}}
+
+
+def serve_settings() -> Known:
+    """Return the limits of a server."""
+    from sixfold.serve.settings import Settings
+
+    return {"serve": meanings(Settings)}
+
+
+def read_settings(command: str, settings: Sequence[str] | None) -> Wishes:
+    """Read what `--set` says to a command."""
+    return parse_settings(settings or (), known_settings(command))
+
+
+def together(
+    part: str, flags: Mapping[str, object | None], settings: Mapping[str, object] | None
+) -> dict[str, object]:
+    """Return what flags and `--set` say of a part; None is a flag that was not given."""
+    refuse_twice(part, flags, settings)
+    return {**{name: value for name, value in flags.items() if value is not None}, **(settings or {})}
+
+
+def refuse_twice(part: str, flags: Mapping[str, object | None], settings: Mapping[str, object] | None) -> None:
+    """Refuse what is said by a flag and by `--set`, instead of ignoring one of them."""
+    for name in settings or {}:
+        if flags.get(name) is not None:
+            raise ConfigError(f"{as_flag(name)} and --set {part}.{name} say the same.", "Leave one of them out.")
+
+
+def as_flag(name: str) -> str:
+    """Return the flag that says what a setting says."""
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,128 @@
+"""Settings: how a dataclass names and bounds what may be set, and how `--set part.key=value` is read.
+
+A recipe, the command line and the server all speak of settings with these functions, so that a key is spelled,
+refused and suggested in one way.
+"""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from sixfold.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from pydantic import JsonValue
+
+Value = TypeVar("Value")
+Kind = TypeVar("Kind")
+Wishes: TypeAlias = "dict[str, dict[str, JsonValue]]"  # part -> key -> value, as a user wrote them
+
+HINTS = {  # what to do when pydantic names one of these problems
+    "string_type": """Put text that looks like something else into quotes: --set '{name}="5"'""",
+    "tuple_type": "Write a list: --set '{name}=[one, two]'",
+}
+
+
+# What may be set
+
+
+def setting(default: Value, meaning: str, low: float | None = None, high: float | None = None) -> Value:
+    """Return a dataclass field with a one-line meaning and, for a number, its bounds."""
+    bounds = None if low is None or high is None else (low, high)
+    return field(default=default, metadata={"meaning": meaning, "bounds": bounds})
+
+
+def meanings(kind: type[DataclassInstance]) -> dict[str, str]:
+    """Return the settings of a dataclass, each with its meaning."""
+    return {each.name: each.metadata["meaning"] for each in fields(kind) if "meaning" in each.metadata}
+
+
+def bounds(kind: type[DataclassInstance]) -> dict[str, tuple[float, float]]:
+    """Return the lowest and the highest value of each setting that has bounds."""
+    return {each.name: each.metadata["bounds"] for each in fields(kind) if each.metadata.get("bounds")}
+
+
+def check_bounds(checked: DataclassInstance) -> None:
+    """Refuse a number that is out of its bounds; None is no number."""
+    for name, (low, high) in bounds(type(checked)).items():
+        value = getattr(checked, name)
+        if value is not None and not low <= value <= high:
+            raise ConfigError(f"{name} must be from {low:,} to {high:,}, but is {value}.")
+
+
+def make(kind: type[Kind], part: str, values: Mapping[str, object]) -> Kind:
+    """Make a dataclass of values whose types are checked as those of a recipe are."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_python(dict(values))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = ".".join([part, *map(str, problem["loc"])])
+        hint = HINTS.get(problem["type"], "").format(name=name)
+        raise ConfigError(f"{name} cannot be {reprlib.repr(problem['input'])}: {problem['msg']}.", hint) from error
+
+
+# How it is read
+
+
+def parse_settings(settings: Iterable[str], known: Mapping[str, Collection[str]]) -> Wishes:
+    """Turn `part.key=value` settings into wishes; values are read as in a recipe, and the last of a key counts."""
+    wishes: Wishes = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        part, dot, key = name.strip().partition(".")
+        if not (equals and dot and key):
+            raise ConfigError(f"--set takes part.key=value, but got {setting!r}.", f"For example {example(known)}")
+        wishes.setdefault(part, {})[key] = read_value(setting, value)
+    check_keys(wishes, known, "--set")
+    return wishes
+
+
+def example(known: Mapping[str, Collection[str]]) -> str:
+    """Return how the first known key is set."""
+    part, keys = next(iter(known.items()))
+    return f"--set {part}.{next(iter(keys))}=…"
+
+
+def read_value(setting: str, value: str) -> JsonValue:
+    """Read the value of a setting as YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        content: JsonValue = YAML(typ="safe", pure=True).load(value)
+    except (YAMLError, ValueError, RecursionError) as error:  # a date of month 13 is a ValueError
+        raise ConfigError(
+            f"--set {setting}: the value is not YAML.", "Put text that has signs of YAML in it into quotes."
+        ) from error
+    return content
+
+
+def check_keys(wishes: Wishes, known: Mapping[str, Collection[str]], where: str) -> None:
+    """Refuse unknown parts and keys, and suggest the nearest known ones."""
+    for part, keys in wishes.items():
+        if part not in known:
+            raise ConfigError(f"{where}: there is no part {part!r}.", suggestion(part, known))
+        for key in keys:
+            if key not in known[part]:
+                elsewhere = [f"{other}.{key}" for other in known if key in known[other]]
+                hint = f"Did you mean {elsewhere[0]}?" if elsewhere else suggestion(key, known[part])
+                raise ConfigError(f"{where}: there is no key {part}.{key}.", hint)
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """Return a hint with the known word most like this one, or that it is short for (lr)."""
+    shortened = [each for each in known if each.startswith(word) or initials(each) == word]
+    close = difflib.get_close_matches(word, list(known), n=1) or shortened
+    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+
+
+def initials(key: str) -> str:
+    """Return the first letters of a key's words: lr for learning_rate."""
+    return "".join(part[0] for part in key.split("_"))
