@@ -36,7 +36,7 @@ def test_a_training_becomes_a_page(command: Command, small_model: object, tmp_pa
     folder = small_model.folder  # type: ignore[attr-defined]
     code, _, err = command("explain", folder, "--training", "-o", page)
     assert code == 0, err
-    assert '"bleu":' in page.read_text(encoding="utf-8")
+    assert '"score":' in page.read_text(encoding="utf-8")
 
 
 def test_a_page_replaces_nothing_but_a_file_of_its_own(command: Command, tmp_path: Path) -> None:
