@@ -35,12 +35,12 @@ UNITS = {"target_tokens_per_second": "1/s", "peak_memory": "MB", "seconds_to_pre
 def train_steps(length: int, vocabulary: int, batch_tokens: int, steps: int) -> None:
     """Train on random sentences of one length and print the speed (in a process of its own)."""
     import torch
+    from sixfold.training.loss import Objective
+    from sixfold.training.shares import Shares, num_shares
 
     from sixfold.machine import num_cores, raise_malloc_thresholds
     from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
-    from sixfold.training.loss import Objective
     from sixfold.training.optimizer import make_adam, set_learning_rate
-    from sixfold.training.shares import Shares, num_shares
 
     raise_malloc_thresholds()
     torch.set_num_threads(num_cores())

@@ -21,6 +21,8 @@ prepare()  # before torch is loaded
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sixfold.training.loss import Objective
+from sixfold.training.shares import Shares, num_shares
 from torch import Tensor, nn
 
 from sixfold.data.batches import Batches, Position, gather
@@ -29,9 +31,7 @@ from sixfold.machine import num_cores, raise_malloc_thresholds
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import SinusoidalPositions, TiedEmbedding
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
-from sixfold.training.loss import Objective
 from sixfold.training.optimizer import make_adam, set_learning_rate
-from sixfold.training.shares import Shares, num_shares
 
 CASES = {
     "tiny": {"layers": 4, "d_model": 128, "d_ff": 256, "heads": 4},

@@ -347,6 +347,13 @@ def raise_malloc_thresholds() -> bool:
     return bool(mallopt(M_TRIM_THRESHOLD, KEEP_ALL)) and raised
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out; torch's allocator for the CPU says it only in words."""
+    words = ("out of memory", "allocate memory", "not enough memory")
+    is_said_by_type = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return is_said_by_type or any(each in str(error) for each in words)
+
+
 def return_freed_memory() -> None:
     """Give back to the system what glibc kept, where the work that comes next needs other buffers."""
     if malloc_trim := of_glibc("malloc_trim"):

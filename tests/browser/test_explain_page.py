@@ -19,8 +19,8 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator
 from sixfold.explain import Explanation, explain, find_habits, read_training, render, render_training
 from sixfold.explain.watch import watching
-from sixfold.models.folder import DecodeConfig
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.folder import DecodeConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Route

@@ -93,8 +93,9 @@ def show_check(source: Path, target: Path) -> None:
 
 def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:
     """Train on the corpus with its own validation text."""
+    from sixfold.tasks import train
     from sixfold.training.progress import make_progress
-    from sixfold.training.run import say_outcome, train
+    from sixfold.training.run import say_outcome
 
     split, valid = files.splits["train"], files.splits["val"]
     outcome = train(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,11 +35,21 @@ def plan(
     Example: sixfold plan train.en train.de
     """
     from sixfold.cli.progress import progress
+    from sixfold.tasks.registry import choose_task
     from sixfold.training.estimate import estimate
+    from sixfold.training.setup import Request
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("plan", settings).get("train"))
     with progress("reading", unit="pairs") as tick:
-        found = estimate(source, target, recipe, settings or [], minutes, device, tick)
+        request = Request(
+            folder=Path("model"),
+            inputs=[each for each in (source, target) if each is not None],
+            recipe=recipe,
+            settings=settings or [],
+            minutes=minutes,
+            device=device,
+        )
+        found = estimate(choose_task(request), request, tick)
     if as_json:
         content = {**asdict(found), "plan": {**asdict(found.plan), "recipe": found.plan.recipe.model_dump()}}
         typer.echo(json.dumps(content, ensure_ascii=False))
@@ -57,7 +68,7 @@ def told(found: Estimate) -> Iterator[str]:
     steps = "as many steps as fit" if train.minutes else f"{found.steps:,} steps"
     yield (
         f"{found.parameters / 1e6:.1f}M parameters, {steps} at {speed.seconds_a_step:.2f} s "
-        f"({speed.tokens_a_second:,.0f} target tokens/s, {speed.padding_share:.1%} padding)"
+        f"({speed.targets_a_second:,.0f} target tokens/s, {speed.padding_share:.1%} padding)"
     )
     each = (
         f", {duration(speed.validation_seconds)} for each validation, one every {train.checkpoint_every:,} steps"

@@ -30,14 +30,15 @@ def known_settings(command: str) -> Known:
 
 def recipe_settings() -> Known:
     """Return the keys of a recipe."""
-    from sixfold.training.recipe import PARTS, known_keys
+    from sixfold.tasks.translate.recipe import TranslateRecipe
 
+    parts = TranslateRecipe.parts()
     return {
         part: {
-            key: described(config.model_fields[key]) if key in config.model_fields else ""
-            for key in known_keys(part)
+            key: described(parts[part].model_fields[key]) if key in parts[part].model_fields else ""
+            for key in keys
         }
-        for part, config in PARTS.items()
+        for part, keys in TranslateRecipe.known().items()
     }
 
 

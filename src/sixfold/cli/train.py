@@ -49,8 +49,8 @@ def train(
 
     Example: sixfold train train.en train.de -o model --minutes 30
     """
+    from sixfold.tasks import train as run_training
     from sixfold.training.progress import make_progress
-    from sixfold.training.run import train as run_training
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
     with stopped_by_hand(output), shown_live(output) if watch else nullcontext():

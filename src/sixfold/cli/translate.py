@@ -18,10 +18,10 @@ from sixfold.cli.settings import read_settings, together
 from sixfold.settings import check_bounds, make, meanings, setting
 
 if TYPE_CHECKING:
-    from sixfold.decode.alignment import Link
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.scoring import TokenScore
     from sixfold.decode.translate import Translation, Translator
+    from sixfold.text.words import Link
     from sixfold.ticks import Tick
 
     class SearchFunction(Protocol):

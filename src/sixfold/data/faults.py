@@ -15,6 +15,7 @@ from functools import partial
 from statistics import median
 
 from sixfold.data.formats import Pair
+from sixfold.text.scripts import script_without_spaces
 
 PairTest = Callable[[str, str], bool]
 
@@ -153,9 +154,10 @@ class ScriptWeights(dict[str, int]):
 
 def script_of(letter: str) -> str:
     """Return the script of a letter, the first word of its Unicode name; the three of Japanese are one."""
+    if (script := script_without_spaces(letter)) is not None:
+        return script.name
     name = unicodedata.name(letter, "UNNAMED").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")
-    script = re.split("[ -]", name, maxsplit=1)[0]
-    return "CJK" if script in ("HIRAGANA", "KATAKANA") else script
+    return re.split("[ -]", name, maxsplit=1)[0]
 
 
 def common_scripts(text: str) -> frozenset[str]:

@@ -1,16 +1,19 @@
-"""A prepared corpus on disk: token ids in shards that are read in place, so that they never need memory.
+"""A prepared corpus on disk: records of named columns, in shards that are read in place and never need memory.
 
-A split (train, valid) is a folder of shards. A shard is two files: `*.tokens`, the ids of all pairs one
-after the other (source then target, without end marks), and `*.index`, one record a pair.
+A split (train, valid) is a folder of shards and `columns.json`, which names the columns and the type of their
+values: token ids, samples, pixels, labels. A shard is two files: `*.values`, the columns of all records one after
+the other, and `*.index`, where each record begins, how many values each of its columns has, and its input line.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,60 +21,78 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sixfold.errors import DataError
-from sixfold.files import make_folder, sync
+from sixfold.files import make_folder, sync, write_atomically
 
-PAIRS_A_SHARD = 1_000_000
-RECORD = np.dtype([("offset", "<i8"), ("source", "<i4"), ("target", "<i4"), ("line", "<i8")])
+RECORDS_A_SHARD = 1_000_000
+COLUMNS = "columns.json"
 
-Ids = NDArray[np.uint32]  # which pairs of a corpus
+Ids = NDArray[np.uint32]  # which records of a corpus
+Columns = Mapping[str, str]  # the type of each column's values, as NumPy writes it
+Values = dict[str, NDArray[Any]]  # of one record, by column
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedPair:
-    """A pair as token ids, and the line of the input it came from."""
+class Record:
+    """One example, encoded, and the line of the input it came from."""
 
-    source: list[int]
-    target: list[int]
+    columns: Mapping[str, Sequence[int]]
     line: int
 
 
-def token_type(vocabulary: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
+@dataclass(frozen=True)
+class Records:
+    """Some records of a corpus, and which they are."""
+
+    ids: Ids
+    values: list[Values]
+
+
+def token_type(vocabulary: int) -> str:
     """Return the narrowest type that holds every id."""
-    return np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
+    return "<u2" if vocabulary <= 2**16 else "<u4"
+
+
+def index_type(columns: Columns) -> np.dtype[Any]:
+    """Return what the index has of each record."""
+    return np.dtype([("offset", "<i8"), *((name, "<i4") for name in columns), ("line", "<i8")])
 
 
 class ShardWriter:
     """Writes one split, shard by shard; memory does not grow with the corpus."""
 
-    def __init__(self, folder: Path, vocabulary: int, pairs_a_shard: int = PAIRS_A_SHARD) -> None:
+    def __init__(self, folder: Path, columns: Columns, records_a_shard: int = RECORDS_A_SHARD) -> None:
         make_folder(folder)
         for old in folder.glob("shard-*"):
             old.unlink()
-        self.folder = folder
-        self.dtype = token_type(vocabulary)
-        self.pairs_a_shard = pairs_a_shard
-        self.num_pairs = 0
-        self.offset = 0
+        write_atomically(folder / COLUMNS, json.dumps(dict(columns)).encode())
+        self.folder, self.records_a_shard = folder, records_a_shard
+        self.types = {name: np.dtype(kind) for name, kind in columns.items()}
+        self.index_type = index_type(columns)
+        self.num_records = 0
+        self.offset = 0  # bytes
         self.files = ExitStack()
         self.open_paths: tuple[Path, ...] = ()
 
-    def write(self, pairs: Iterable[EncodedPair]) -> None:
-        """Append pairs."""
-        for pair in pairs:
-            if self.num_pairs % self.pairs_a_shard == 0:
+    def write(self, records: Iterable[Record]) -> None:
+        """Append records."""
+        for record in records:
+            if self.num_records % self.records_a_shard == 0:
                 self.open_shard()
-            record = np.array((self.offset, len(pair.source), len(pair.target), pair.line), dtype=RECORD)
-            self.index.write(record.tobytes())
-            self.tokens.write(np.array(pair.source + pair.target, dtype=self.dtype).tobytes())
-            self.offset += len(pair.source) + len(pair.target)
-            self.num_pairs += 1
+            lengths = [len(record.columns[name]) for name in self.types]
+            entry = np.array((self.offset, *lengths, record.line), dtype=self.index_type)
+            self.index.write(entry.tobytes())
+            for name, kind in self.types.items():
+                content = np.asarray(record.columns[name], dtype=kind).tobytes()
+                self.values.write(content)
+                self.offset += len(content)
+            self.num_records += 1
 
     def open_shard(self) -> None:
         """Begin the next two files."""
         self.close()
-        stem = self.folder / f"shard-{self.num_pairs // self.pairs_a_shard:05d}"
-        self.open_paths = stem.with_suffix(".tokens"), stem.with_suffix(".index")
-        self.tokens, self.index = (self.files.enter_context(path.open("wb")) for path in self.open_paths)
+        stem = self.folder / f"shard-{self.num_records // self.records_a_shard:05d}"
+        self.open_paths = stem.with_suffix(".values"), stem.with_suffix(".index")
+        self.values, self.index = (self.files.enter_context(path.open("wb")) for path in self.open_paths)
         self.offset = 0
 
     def close(self) -> None:
@@ -83,72 +104,88 @@ class ShardWriter:
 
 
 class Corpus:
-    """One split of a prepared corpus, open for reading: in memory are only the lengths of its pairs."""
+    """One split of a prepared corpus, open for reading: in memory are only the lengths of its records."""
 
-    def __init__(self, folder: Path, vocabulary: int) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.columns = read_columns(folder)
         stems = [path.with_suffix("") for path in sorted(folder.glob("shard-*.index"))]
         if not stems:
-            raise DataError(
-                f"There is no prepared corpus in {folder}.", "Start the training again without --resume."
-            )
-        shards = [Shard(stem, token_type(vocabulary)) for stem in stems]
-        lengths = [shard.lengths() for shard in shards]
-        self.shards = shards
-        self.shard_starts = np.cumsum([0] + [len(source) for source, _ in lengths])
-        self.source_lengths = np.concatenate([source for source, _ in lengths])  # without the end mark
-        self.target_lengths = np.concatenate([target for _, target in lengths])
+            raise no_corpus(folder)
+        self.shards = [Shard(stem, self.columns) for stem in stems]
+        lengths = [shard.lengths() for shard in self.shards]
+        self.shard_starts = np.cumsum([0] + [len(each) for each in lengths])
+        self.lengths = np.concatenate(lengths)  # (records, columns)
 
     def __len__(self) -> int:
-        return len(self.source_lengths)
+        return len(self.lengths)
 
-    @property
+    @cached_property
     def num_bytes(self) -> int:
         """What the corpus takes on disk."""
-        return sum(shard.tokens.num_bytes + shard.index.num_bytes for shard in self.shards)
+        return sum(shard.values.num_bytes + shard.index.num_bytes for shard in self.shards)
 
-    def find(self, pair: int) -> tuple[Shard, int]:
-        """Return the shard that a pair is in, and its place there."""
-        shard = int(np.searchsorted(self.shard_starts, pair, side="right")) - 1
-        return self.shards[shard], pair - int(self.shard_starts[shard])
+    def find(self, record: int) -> tuple[Shard, int]:
+        """Return the shard that a record is in, and its place there."""
+        shard = int(np.searchsorted(self.shard_starts, record, side="right")) - 1
+        return self.shards[shard], record - int(self.shard_starts[shard])
 
-    def lines(self, pairs: Ids) -> list[int]:
-        """Return the input lines that these pairs came from."""
-        return [shard.record(place)[-1] for shard, place in map(self.find, pairs.tolist())]
+    def lines(self, ids: Ids) -> list[int]:
+        """Return the input lines that these records came from."""
+        return [shard.entry(place)[-1] for shard, place in map(self.find, ids.tolist())]
 
-    def ids(self, pair: int) -> tuple[list[int], list[int]]:
-        """Return the source and target ids of one pair."""
-        shard, place = self.find(pair)
-        return shard.ids(place)
+    def record(self, record: int) -> Values:
+        """Return the columns of one record."""
+        shard, place = self.find(record)
+        return shard.record(place)
 
-    def __iter__(self) -> Iterator[tuple[list[int], list[int]]]:
-        return (self.ids(pair) for pair in range(len(self)))
+    def read(self, ids: Ids) -> Records:
+        """Return some records."""
+        return Records(ids, [self.record(record) for record in ids.tolist()])
+
+
+def read_columns(folder: Path) -> dict[str, str]:
+    """Return the columns of a split."""
+    try:
+        content = json.loads((folder / COLUMNS).read_bytes())
+    except OSError as error:
+        raise no_corpus(folder) from error
+    except ValueError as error:
+        raise damaged(folder / COLUMNS, "it is no JSON") from error
+    return {str(name): str(kind) for name, kind in content.items()}
 
 
 class Shard:
-    """Some pairs of a corpus: two files."""
+    """Some records of a corpus: two files."""
 
-    def __init__(self, stem: Path, dtype: np.dtype[Any]) -> None:
-        self.tokens = FlatFile(stem.with_suffix(".tokens"), dtype)
-        self.index = FlatFile(stem.with_suffix(".index"), RECORD)
+    def __init__(self, stem: Path, columns: Columns) -> None:
+        self.types = {name: np.dtype(kind) for name, kind in columns.items()}
+        self.values = FlatFile(stem.with_suffix(".values"), np.dtype(np.uint8))
+        self.index = FlatFile(stem.with_suffix(".index"), index_type(columns))
 
-    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the lengths of all sources and of all targets, and see that their tokens are there."""
-        index = self.index.read(0, self.index.num_bytes // RECORD.itemsize)
-        source, target = index["source"].copy(), index["target"].copy()
-        length = int(source.sum(dtype=np.int64) + target.sum(dtype=np.int64))
-        if self.tokens.num_bytes != length * self.tokens.dtype.itemsize:
-            raise damaged(self.tokens.path, f"it should hold {length:,} tokens")
-        return source, target
+    def lengths(self) -> NDArray[np.int32]:
+        """Return how many values each column of each record has, and see that they are all there."""
+        index = self.index.read(0, self.index.num_bytes // self.index.dtype.itemsize)
+        lengths = np.stack([index[name] for name in self.types], axis=1)
+        sizes = [kind.itemsize for kind in self.types.values()]
+        num_bytes = int((lengths.sum(axis=0, dtype=np.int64) * sizes).sum())
+        if self.values.num_bytes != num_bytes:
+            raise damaged(self.values.path, f"it should hold {num_bytes:,} bytes")
+        return lengths
 
-    def record(self, place: int) -> tuple[int, int, int, int]:
-        """Return where the tokens of a pair begin, how many its source and its target have, and its line."""
+    def entry(self, place: int) -> tuple[int, ...]:
+        """Return where the values of a record begin, how many each column has, and its line."""
         return self.index.read(place, 1)[0].item()
 
-    def ids(self, place: int) -> tuple[list[int], list[int]]:
-        """Return the source and target ids of one pair."""
-        offset, source, target, _ = self.record(place)
-        both = self.tokens.read(offset, source + target).tolist()
-        return both[:source], both[source:]
+    def record(self, place: int) -> Values:
+        """Return the columns of one record."""
+        offset, *lengths, _ = self.entry(place)
+        sizes = [length * kind.itemsize for length, kind in zip(lengths, self.types.values(), strict=True)]
+        content = self.values.read(offset, sum(sizes))
+        found, start = {}, 0
+        for (name, kind), size in zip(self.types.items(), sizes, strict=True):
+            found[name] = content[start : start + size].view(kind)
+            start += size
+        return found
 
 
 class FlatFile:
@@ -170,6 +207,11 @@ class FlatFile:
         if len(content) != count * size:
             raise damaged(self.path, "it ends too early")
         return np.frombuffer(content, dtype=self.dtype)
+
+
+def no_corpus(folder: Path) -> DataError:
+    """Return the error for a folder that holds no prepared corpus."""
+    return DataError(f"There is no prepared corpus in {folder}.", "Start the training again without --resume.")
 
 
 def damaged(path: Path, why: str) -> DataError:

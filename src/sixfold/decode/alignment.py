@@ -12,7 +12,6 @@ Shapes: B pairs, M source positions, T target positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,20 +19,9 @@ from torch import Tensor
 from sixfold.decode.scoring import forced_batch
 from sixfold.models.encoder_decoder import EncoderDecoder, Kind
 from sixfold.text import Tokenizer
-from sixfold.text.words import Span, token_spans, words
+from sixfold.text.words import Link, Span, token_spans, words
 
 TINY = 1e-9
-
-
-@dataclass(frozen=True)
-class Link:
-    """Two words that belong together, as characters of the source and of the translation."""
-
-    source_start: int
-    source_end: int
-    target_start: int
-    target_end: int
-    weight: float  # the share of the target word's balanced attention, from 0 to 1
 
 
 def align_ids(

@@ -18,9 +18,9 @@ from sixfold.decode.options import BOUNDS, SearchOptions
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
 from sixfold.decode.sampling import Choose, Sampler, most_probable, sample_search
 from sixfold.decode.search import BeamOptions, Hypothesis, Rule, Stepper, beam_search, greedy_search
-from sixfold.decode.spelling import Spelling
 from sixfold.errors import ConfigError
 from sixfold.text import Tokenizer
+from sixfold.text.spelling import Spelling
 from sixfold.text.tokens import BOS_ID, EOS_ID
 
 DEFAULT_SEED = 1

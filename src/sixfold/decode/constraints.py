@@ -29,7 +29,8 @@ from sixfold.decode.search import (
     predict,
     search_beams,
 )
-from sixfold.decode.spelling import Spelling, is_of_a_word, occurs, written
+from sixfold.text.spelling import Spelling, written
+from sixfold.text.words import is_of_a_word, occurs
 
 OPENING = ("Zs", "Ps", "Pi", "Pd")  # Unicode's spaces, opening brackets and quotes, and dashes
 

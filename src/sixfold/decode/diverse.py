@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from sixfold.decode.search import Hypothesis, Rule, finished_hypothesis
-from sixfold.decode.spelling import Spelling, written
+from sixfold.text.spelling import Spelling, written
 
 Search = Callable[[int, Sequence[Rule]], list[list[Hypothesis]]]
 """A search for so many hypotheses of each sentence under more rules, best first."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import torch
-
 from sixfold.errors import WorkError
+from sixfold.machine import is_out_of_memory
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -27,9 +26,3 @@ def in_halves(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[It
     # Outside the handler, so that the error no longer holds the memory of what failed.
     middle = len(items) // 2
     return in_halves(work, items[:middle]) + in_halves(work, items[middle:])
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out; torch's allocator for the CPU says it only in words."""
-    words = ("out of memory", "allocate memory", "not enough memory")
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(each in str(error) for each in words)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 
-from sixfold.decode.spelling import UNKNOWN, occurs
 from sixfold.errors import ConfigError
 from sixfold.settings import bounds, check_bounds, setting
+from sixfold.text.spelling import UNKNOWN
+from sixfold.text.words import occurs
 
 MOST_PHRASES, LONGEST_PHRASE = 64, 200  # of each kind; characters
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from sixfold.decode.search import NEVER
-from sixfold.decode.spelling import Spelling, begun, joins, occurs
+from sixfold.text.spelling import Spelling, begun
+from sixfold.text.words import joins, occurs
 
 SOME_LETTER = "\u0300"  # stands for any character that makes a word longer; no phrase begins with it
 CHARACTER_BYTES = 4  # the most that one takes

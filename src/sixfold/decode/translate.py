@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sixfold.data.batches import pad
-from sixfold.decode.alignment import Link, align_ids
+from sixfold.decode.alignment import align_ids
 from sixfold.decode.assemble import Search
 from sixfold.decode.config import DecodeConfig, decode_config
 from sixfold.decode.engine import Engine, padded_length
@@ -29,12 +29,10 @@ from sixfold.decode.kernel_engine import KernelEngine, open_engine
 from sixfold.decode.matrices import Precision
 from sixfold.decode.memory import in_halves
 from sixfold.decode.options import SearchOptions
-from sixfold.decode.protect import protect
 from sixfold.decode.read_back import forced, read_back
 from sixfold.decode.sampling import rollout
 from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
 from sixfold.decode.search import Hypothesis, Stepper, length_penalty
-from sixfold.decode.spelling import UNKNOWN, spelling_of
 from sixfold.decode.stopping import ShouldStop, stoppable
 from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
@@ -43,7 +41,10 @@ from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.models.ensemble import Ensemble
 from sixfold.models.folder import ModelInfo, load_info, load_members, load_tokenizer
 from sixfold.text import Tokenizer
+from sixfold.text.protect import protect
+from sixfold.text.spelling import UNKNOWN, spelling_of
 from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
+from sixfold.text.words import Link
 from sixfold.ticks import Tick, silent
 
 SMALLEST_SHARE = 16  # texts in a batch, below which workers are not worth their cost

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sixfold.errors import DataError
-
-CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu"})
-JAPANESE = frozenset({"ja", "jpn"})
-# Scripts that write no spaces between words; "char" needs no dictionary, and the signature says so.
-SPACELESS = JAPANESE | {"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur", "bo", "bod", "tib", "dz", "dzo"}
+from sixfold.text.scripts import CHINESE, JAPANESE, LANGUAGES_WITHOUT_SPACES
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ def bleu_tokenizer(target_language: str) -> str:
     language = base_language(target_language)
     if language in CHINESE:
         return "zh"
-    return "char" if language in SPACELESS else "13a"
+    return "char" if language in LANGUAGES_WITHOUT_SPACES else "13a"
 
 
 def base_language(tag: str) -> str:

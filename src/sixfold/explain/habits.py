@@ -27,13 +27,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sixfold.convert.compare import held_out
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.decode.alignment import pairs, source_attention, word_weights, words_of
 from sixfold.decode.scoring import forced_batch
 from sixfold.decode.translate import Translator, cut
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import Kind
+from sixfold.tasks.translate.held_out import held_out
 from sixfold.text import Tokenizer
 from sixfold.text.bpe_dropout import SPACE_MARK
 from sixfold.text.words import BYTE_PIECE

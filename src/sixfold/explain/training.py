@@ -12,7 +12,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sixfold.errors import ModelFolderError
-from sixfold.training.validate import Sample
 
 MOST_POINTS = 600  # of a curve; more cannot be told apart
 MOST_VALIDATIONS = 300
@@ -28,9 +27,19 @@ class StepRecord(BaseModel):
     loss: float
     grad_norm: float
     learning_rate: float
-    target_tokens: int
+    targets: int
     epoch: int
     seconds: float
+
+
+class SampleRecord(BaseModel):
+    """A held-out example, as the metrics log has it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    given: str
+    answer: str
+    expected: str
 
 
 class ValidationRecord(BaseModel):
@@ -41,10 +50,11 @@ class ValidationRecord(BaseModel):
     kind: Literal["validation"]
     step: int
     loss: float
-    bleu: float
+    score_name: str
+    score: float
     is_best: bool
     weights: str
-    sample: Sample
+    sample: SampleRecord
 
 
 Record = StepRecord | ValidationRecord
@@ -67,12 +77,13 @@ class Validation:
 
     step: int
     loss: float
-    bleu: float
+    score_name: str  # such as BLEU
+    score: float
     is_best: bool
     weights: str  # which ones: single or averaged
-    source: str
-    translation: str
-    reference: str
+    given: str
+    answer: str
+    expected: str
 
 
 @dataclass(frozen=True)
@@ -138,7 +149,7 @@ def training_of(folder: Path, journal: Sequence[Record]) -> Training:
 def languages(path: Path) -> tuple[str, str]:
     """Return the languages that a run was set up with, if it says so."""
     try:
-        source, target = json.loads(path.read_bytes())["languages"]
+        source, target = json.loads(path.read_bytes())["facts"]["languages"]
     except (OSError, ValueError, LookupError, TypeError):
         return "", ""
     return str(source), str(target)
@@ -159,7 +170,7 @@ def point(steps: Sequence[StepRecord], begin: int, end: int) -> Point:
         loss=round(fmean(step.loss for step in chosen), 4),
         learning_rate=chosen[-1].learning_rate,
         grad_norm=round(fmean(step.grad_norm for step in chosen), 4),
-        tokens_per_second=round(sum(step.target_tokens for step in chosen) / max(seconds, 1e-3), 1),
+        tokens_per_second=round(sum(step.targets for step in chosen) / max(seconds, 1e-3), 1),
     )
 
 
@@ -177,10 +188,11 @@ def as_validation(record: ValidationRecord) -> Validation:
     return Validation(
         step=record.step,
         loss=round(record.loss, 4),
-        bleu=round(record.bleu, 2),
+        score_name=record.score_name,
+        score=round(record.score, 2),
         is_best=record.is_best,
         weights=record.weights,
-        source=sample.source,
-        translation=sample.translation,
-        reference=sample.reference,
+        given=sample.given,
+        answer=sample.answer,
+        expected=sample.expected,
     )

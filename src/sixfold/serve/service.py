@@ -12,16 +12,16 @@ from typing import Literal
 
 from sixfold.errors import ConfigError, WorkError
 from sixfold.serve.batching import Queue, Sentence
-from sixfold.serve.documents import Part, plain_parts
 from sixfold.serve.languages import Detected, Detector
 from sixfold.serve.logs import log
-from sixfold.serve.markup import html_parts
 from sixfold.serve.metrics import Metrics
 from sixfold.serve.pool import Member, RefusedError
 from sixfold.serve.refusals import Refusal
 from sixfold.serve.settings import ModelPlace, Settings
 from sixfold.serve.wire import Description, Found, Kind
 from sixfold.text import Tokenizer
+from sixfold.text.documents import Part, plain_parts
+from sixfold.text.markup import html_parts
 
 LONGEST_PART = 200  # tokens; a longer sentence is translated in parts
 LONGEST_EXPLAINED = 512  # tokens

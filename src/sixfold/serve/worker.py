@@ -85,7 +85,7 @@ class Worker:
         are, only the best.
         """
         from sixfold.decode.options import SearchOptions
-        from sixfold.decode.protect import spans_of
+        from sixfold.text.spans import spans_of
 
         beam = max(n_best, self.translator.decode.beam)
         is_protected = [bool(spans_of(text)) for text in texts]

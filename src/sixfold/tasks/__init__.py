@@ -34,15 +34,32 @@ def train(
     init: Source | None = None,
     device: str = "auto",
     progress: Progress | None = None,
+    task: str | None = None,
 ) -> Outcome:
-    """Train a model from pairs of text and write it to the folder `model`."""
-    prepare()
-    from sixfold.training.run import train as run
+    """Train a model from pairs of text and write it to the folder `model`.
 
-    return run(
-        source, target, model, valid=valid, recipe=recipe, settings=settings, minutes=minutes, seed=seed,
-        resume=resume, init=init, device=device, progress=progress,
-    )  # fmt: skip
+    Whatever is not asked for is chosen from the corpus and the machine. The folder holds the best model so far
+    from the first validation on. With `resume`, an interrupted run goes on, bit for bit as if never stopped.
+    """
+    prepare()
+    from sixfold.tasks.registry import choose_task
+    from sixfold.training.progress import Silence
+    from sixfold.training.run import run
+    from sixfold.training.setup import Request
+
+    request = Request(
+        folder=Path(model),
+        inputs=[each for each in (source, target) if each is not None],
+        valid=valid,
+        recipe=recipe,
+        settings=settings,
+        minutes=minutes,
+        seed=seed,
+        resume=resume,
+        init=None if init is None else Path(init),
+        device=device,
+    )
+    return run(choose_task(request, task), request, progress or Silence())
 
 
 def load(
@@ -52,8 +69,14 @@ def load(
     precision: Precision = "float32",
     num_workers: int = 1,
 ) -> Translator:
-    """Open a model folder for translating, together with others to average with."""
-    prepare()
-    from sixfold.decode.translate import load as open_translator
+    """Open a model folder for what it was trained for: a translation model gives a `Translator`.
 
-    return open_translator(folder, device, partners, precision, num_workers)
+    `partners` are other models to average with. int8 is smaller and faster on a CPU, and nearly as good. With more
+    workers, long inputs are shared among so many processes of one thread each.
+    """
+    prepare()
+    from sixfold.tasks.registry import task_of_folder
+    from sixfold.training.task import Opening
+
+    opening = Opening(Path(folder), device, [Path(partner) for partner in partners], precision, num_workers)
+    return task_of_folder(opening.folder).open(opening)

@@ -1,7 +1,7 @@
 """Where words and tokens stand in a text, in characters.
 
 A word is a run of letters, marks and digits; every other character that is not a space stands alone, and so
-does every character of a script that is written without spaces.
+does every letter, with its marks, of a script that is written without spaces.
 """
 
 from __future__ import annotations
@@ -9,40 +9,76 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+
+from sixfold.text.scripts import script_without_spaces
 
 Span = tuple[int, int]  # first character, and the one after the last
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
-WITHOUT_SPACES = (  # scripts: first and last character
-    ("\u0e00", "\u0eff"),  # Thai, Lao
-    ("\u1000", "\u109f"),  # Burmese
-    ("\u1780", "\u17ff"),  # Khmer
-    ("\u3040", "\u30ff"),  # Hiragana, Katakana
-    ("\u3400", "\u9fff"),  # Han
-    ("\uf900", "\ufaff"),  # Han, again
-    ("\U00020000", "\U0003ffff"),  # Han, rare
-)
+JOINERS = "_\u200c\u200d"
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two words that belong together, as characters of the source and of the translation."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    weight: float  # the share of the target word's attention, from 0 to 1
 
 
 def words(text: str) -> list[Span]:
     """Return where the words of a text stand."""
     found: list[Span] = []
-    for (kind, _), characters in groupby(enumerate(text), key=lambda item: kind_of(*item)):
-        if kind != "space":
-            places = [place for place, _ in characters]
-            found.append((places[0], places[-1] + 1))
+    for place, character in enumerate(text):
+        if found and found[-1][1] == place and not is_boundary(text[place - 1], character):
+            found[-1] = (found[-1][0], place + 1)
+        elif not character.isspace():
+            found.append((place, place + 1))
     return found
 
 
-def kind_of(place: int, character: str) -> tuple[str, int]:
-    """Return whether a character is a space, goes on with a word, or stands alone (then with its own place)."""
-    if character.isspace():
-        return "space", 0
-    if any(first <= character <= last for first, last in WITHOUT_SPACES):
-        return "alone", place
-    category = unicodedata.category(character)
-    return ("word", 0) if category[0] in "LMN" or character in "_\u200c\u200d" else ("alone", place)
+def occurs(phrase: str, text: str) -> bool:
+    """Say whether a phrase stands in a text as words of its own; capitals matter.
+
+    "dog" stands in "the dog." but not in "dogs" or "hotdog".
+    """
+    start = text.find(phrase)
+    while start >= 0:
+        end = start + len(phrase)
+        begins_word = start == 0 or is_boundary(text[start - 1], phrase[0])
+        ends_word = end == len(text) or is_boundary(phrase[-1], text[end])
+        if begins_word and ends_word:
+            return True
+        start = text.find(phrase, start + 1)
+    return False
+
+
+def is_boundary(left: str, right: str) -> bool:
+    """Say whether a word may end between two neighbouring characters."""
+    if script_without_spaces(left) is not None and script_without_spaces(right) is not None:
+        return not is_mark(right)
+    return not joins(left, right)
+
+
+def joins(left: str, right: str) -> bool:
+    """Say whether two neighbouring characters both make one word longer."""
+    return is_of_a_word(left) and is_of_a_word(right)
+
+
+def is_of_a_word(character: str) -> bool:
+    """Say whether a character makes a word longer: letters, digits and marks, where words have spaces between."""
+    is_letter = unicodedata.category(character)[0] in "LMN" or character in JOINERS
+    return is_letter and script_without_spaces(character) is None
+
+
+def is_mark(character: str) -> bool:
+    """Say whether a character is written on the one before it: a vowel sign, a tone, an accent."""
+    return unicodedata.category(character)[0] == "M"
 
 
 def token_spans(pieces: Sequence[str]) -> list[Span]:

@@ -1,27 +1,82 @@
-"""Adam as in section 5.3, with its state as plain named tensors that a checkpoint can hold."""
+"""Adam as in section 5.3, AdamW with parameter groups, and their state as named tensors for checkpoints."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from sixfold.models.ensemble import members_of
+from sixfold.training.recipe import TrainConfig
 
-BETAS, EPSILON = (0.9, 0.98), 1e-9
+BETA1 = 0.9
+LAYER = re.compile(r"(\w+)\.layers\.(\d+)\.")
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
-def make_adam(model: nn.Module) -> torch.optim.Adam:
-    """Return Adam with β₁ = 0.9, β₂ = 0.98 and ε = 1e-9; the learning rate is set at every step."""
-    device = next(model.parameters()).device.type
-    return torch.optim.Adam(
-        model.parameters(),
-        lr=0.0,
-        betas=BETAS,
-        eps=EPSILON,
-        fused=True if device in ("cpu", "cuda") else None,
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Return the optimizer of a recipe; the learning rate is set at every step."""
+    freeze(model, config.frozen)
+    betas, device = (BETA1, config.beta2), next(model.parameters()).device.type
+    fused = True if device in ("cpu", "cuda") else None
+    if config.optimizer == "adam":
+        groups = [{"params": trainable(model), "rate_factor": 1.0}]
+        return torch.optim.Adam(groups, lr=0.0, betas=betas, eps=config.epsilon, fused=fused)
+    return torch.optim.AdamW(
+        list(parameter_groups(model, config)), lr=0.0, betas=betas, eps=config.epsilon, fused=fused
     )
+
+
+def freeze(model: nn.Module, frozen: Sequence[str]) -> None:
+    """Do not train the weights whose names begin so."""
+    for member in members_of(model):
+        for name, parameter in member.named_parameters():
+            parameter.requires_grad_(not name.startswith(tuple(frozen)))
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are not frozen."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def parameter_groups(model: nn.Module, config: TrainConfig) -> Iterator[dict[str, object]]:
+    """Yield groups of one weight decay and one learning rate: none for norms and biases, less for lower layers."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for member in members_of(model):
+        tops = heights(member)
+        for name, parameter in member.named_parameters():
+            if parameter.requires_grad:
+                decay = config.weight_decay if parameter.dim() > 1 else 0.0
+                rate_factor = config.layer_decay ** layers_above(name, tops)
+                groups.setdefault((decay, rate_factor), []).append(parameter)
+    for (decay, rate_factor), parameters in groups.items():
+        yield {"params": parameters, "weight_decay": decay, "rate_factor": rate_factor}
+
+
+def heights(model: nn.Module) -> dict[str, int]:
+    """Return how many layers each stack of a model has."""
+    found: dict[str, int] = {}
+    for name, _ in model.named_parameters():
+        if match := LAYER.match(name):
+            found[match[1]] = max(found.get(match[1], 0), int(match[2]) + 1)
+    return found
+
+
+def layers_above(name: str, tops: dict[str, int]) -> int:
+    """Return how many layers lie above a weight: all above an embedding or position, none above a head or norm."""
+    if match := LAYER.match(name):
+        return tops[match[1]] - int(match[2])
+    is_stem = "embedding" in name or "positions" in name
+    return max(tops.values(), default=0) + 1 if is_stem else 0
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Use this learning rate from the next step on, each group its part of it."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["rate_factor"]
 
 
 def clip_each(model: nn.Module, max_norm: float) -> float:
@@ -38,28 +93,22 @@ def clip(model: nn.Module, max_norm: float) -> float:
     return norm
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Use this learning rate from the next step on."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """Return the optimizer's state by parameter name."""
     return {
         f"{kind}.{name}": tensor
         for name, parameter in model.named_parameters()
-        for kind, tensor in optimizer.state[parameter].items()
+        for kind, tensor in optimizer.state.get(parameter, {}).items()
     }
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put back a state made by `optimizer_tensors`; before the first step there is none."""
+    """Put back a state made by `optimizer_tensors`; before the first step, or where frozen, there is none."""
     is_fused = bool(optimizer.defaults["fused"])  # then the count of steps lives where the parameter does
     for name, parameter in model.named_parameters():
-        kinds = [kind for kind in ("step", "exp_avg", "exp_avg_sq") if f"{kind}.{name}" in tensors]
-        state = {kind: tensors[f"{kind}.{name}"] for kind in kinds}
-        optimizer.state[parameter] = {
-            kind: tensor.to(parameter.device) if is_fused or kind != "step" else tensor
-            for kind, tensor in state.items()
-        }
+        state = {kind: tensors[f"{kind}.{name}"] for kind in MOMENTS if f"{kind}.{name}" in tensors}
+        if state:
+            optimizer.state[parameter] = {
+                kind: tensor.to(parameter.device) if is_fused or kind != "step" else tensor
+                for kind, tensor in state.items()
+            }

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sixfold.training.validate import Sample
+from sixfold.training.task import Sample
 
 if TYPE_CHECKING:
     from rich.panel import Panel as Box
@@ -34,7 +34,8 @@ class ValidationReport:
 
     step: int
     loss: float
-    bleu: float
+    score_name: str
+    score: float
     is_best: bool
     weights: str  # "single", "average of 5", "moving average"
     sample: Sample
@@ -108,14 +109,14 @@ class PlainLines:
             self.say(step_line(report))
 
     def validation(self, report: ValidationReport) -> None:
-        """Print what was measured and one translation."""
+        """Print what was measured and one example."""
         self.say(validation_line(report))
-        self.say(f"    {report.sample.source}\n  → {report.sample.translation}\n  = {report.sample.reference}")
+        self.say(sample_lines(report.sample, indent="  "))
 
     def tick(self, what: str, done: int) -> None:
         """Print a line, if it is time."""
         if self.is_time():
-            self.say(f"{what}: {done:,} pairs")
+            self.say(f"{what}: {done:,}")
 
     def close(self) -> None:
         """Do nothing: lines need no end."""
@@ -142,7 +143,7 @@ class Panel:
         self.live.update(self.render(report))
 
     def render(self, report: StepReport) -> Box:
-        """Return the panel: a bar, the numbers, and the newest sample translation."""
+        """Return the panel: a bar, the numbers, and the newest sample."""
         from rich.panel import Panel as Box
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -152,9 +153,9 @@ class Panel:
         rows.add_row(ProgressBar(total=1.0, completed=report.progress))
         rows.add_row(Text(step_line(report)))
         if self.last is not None:
-            sample = self.last.sample
-            rows.add_row(Text(f"last BLEU {self.last.bleu:.1f}, loss {self.last.loss:.3f}", style="bold"))
-            rows.add_row(Text(f"  {sample.source}\n→ {sample.translation}\n= {sample.reference}", style="dim"))
+            last = self.last
+            rows.add_row(Text(f"last {last.score_name} {last.score:.1f}, loss {last.loss:.3f}", style="bold"))
+            rows.add_row(Text(sample_lines(last.sample), style="dim"))
         return Box(rows, title="training", title_align="left")
 
     def validation(self, report: ValidationReport) -> None:
@@ -166,7 +167,7 @@ class Panel:
         """Show a count in the panel."""
         from rich.text import Text
 
-        self.live.update(Text(f"{what}: {done:,} pairs"))
+        self.live.update(Text(f"{what}: {done:,}"))
 
     def close(self) -> None:
         """Take the panel away."""
@@ -185,7 +186,13 @@ def step_line(report: StepReport) -> str:
 def validation_line(report: ValidationReport) -> str:
     """Describe a validation in one line."""
     best = "  ← best so far, saved" if report.is_best else ""
-    return f"step {report.step:,}: BLEU {report.bleu:.1f}, loss {report.loss:.3f} ({report.weights}){best}"
+    score = f"{report.score_name} {report.score:.1f}"
+    return f"step {report.step:,}: {score}, loss {report.loss:.3f} ({report.weights}){best}"
+
+
+def sample_lines(sample: Sample, indent: str = "") -> str:
+    """Show what the model was given, what it answered and what was expected."""
+    return f"{indent}  {sample.given}\n{indent}→ {sample.answer}\n{indent}= {sample.expected}"
 
 
 def duration(seconds: float) -> str:

@@ -29,7 +29,6 @@ class Ranks:
 
     rank: int = 0
     world: int = 1
-    local_rank: int = 0
 
     @property
     def is_first(self) -> bool:
@@ -134,7 +133,7 @@ def joined_ranks() -> Iterator[Ranks]:
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     pulse = Pulse(dist.get_rank(), world, TCPStore(host, port, is_master=False, timeout=PATIENCE))
     try:
-        yield Ranks(dist.get_rank(), world, local_rank)
+        yield Ranks(dist.get_rank(), world)
     except RuntimeError as error:
         if "Connection" not in str(error):  # closed or reset: torch has no class of its own for it
             raise

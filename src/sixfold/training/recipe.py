@@ -1,59 +1,25 @@
-"""Recipes: what a run does, in four frozen parts, with unknown keys refused.
+"""Recipes: what a run does, in frozen parts, with unknown keys refused.
 
 A recipe file states only what differs from what the plan would choose; `--set part.key=value` is the
-same for one key.
+same for one key. Every task has a `Recipe` of its own, whose `train` part begins with the `TrainConfig` here.
 """
 
 from __future__ import annotations
 
-import difflib
 import reprlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
-from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
-from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
 from sixfold.models.folder import Json
-from sixfold.text import Subwords
+from sixfold.nn import BlockConfig
+from sixfold.settings import Wishes, check_keys, parse_settings
 
-Wishes = dict[str, dict[str, Json]]  # part -> key -> value, as a user wrote them
-
-
-class DataConfig(BaseModel):
-    """How text becomes tokens."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="subwords shared by both languages")
-    subwords: Subwords = "bpe"
-    subword_dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout: other spellings every epoch")
-    join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
-    max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
-    valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
-
-    @model_validator(mode="after")
-    def check_dropout(self) -> DataConfig:
-        """Refuse to leave out merges where there are none."""
-        if self.subword_dropout and self.subwords != "bpe":
-            raise ConfigError(
-                f"data.subword_dropout leaves out merges, and {self.subwords} subwords have none.",
-                "Use it with --set data.subwords=bpe",
-            )
-        return self
-
-
-class ModelConfig(Architecture):
-    """What is trained: a shape, and how many models of it."""
-
-    members: int = Field(1, ge=1, le=16, description="models of this shape, whose predictions are averaged")
-
-    def config(self, vocabulary: int) -> EncoderDecoderConfig:
-        """Return the configuration of each of them for so many tokens."""
-        return EncoderDecoderConfig(**self.model_dump(exclude={"members"}), vocabulary=vocabulary)
+AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
 
 
 class TrainConfig(BaseModel):
@@ -65,54 +31,91 @@ class TrainConfig(BaseModel):
     minutes: float = Field(0.0, ge=0, description="a wall-clock budget; 0: none")
     batch_tokens: int = Field(25_000, ge=1, description="tokens of the longer side in one step, padding included")
     accumulate: int = Field(1, ge=1, le=4096, description="parts a step is computed in, to save memory")
-    start: Literal["random", "words"] = Field(
-        "random", description="words: embeddings from which tokens occur together in the pairs"
+    optimizer: Literal["adam", "adamw"] = Field(
+        "adam", description="adamw: with weight decay and layer-wise rates"
     )
-    schedule: Literal["inverse_square_root", "linear_decay"] = "inverse_square_root"
+    beta2: float = Field(0.98, gt=0, lt=1, description="decay of Adam's second moment")
+    epsilon: float = Field(1e-9, gt=0, lt=1, description="Adam's ε")
+    weight_decay: float = Field(0.0, ge=0, le=1, description="AdamW's, of matrices; norms and biases have none")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="factor of the learning rate for each layer below the top"
+    )
+    frozen: list[str] = Field([], description="beginnings of the names of weights that are not trained")
+    schedule: Literal["inverse_square_root", "linear_decay", "cosine"] = "inverse_square_root"
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
     warmup_steps: int = Field(4000, ge=1)
     dropout_rise: float = Field(0.0, ge=0, le=1, description="share of the run in which dropout rises from 0")
-    both_ways: float = Field(0.0, ge=0, le=1, description="share of the pairs that are turned round")
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
     max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
-    skip_nonfinite: int = Field(0, ge=0, le=1000, description="steps to leave out whose loss or gradient is none")
+    skip_nonfinite: int = Field(
+        0, ge=0, le=1000, description="steps to leave out whose loss or gradient is not finite"
+    )
     checkpoint_every: int = Field(1000, ge=1, description="steps between two checkpoints and validations")
     average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
     patience: int = Field(0, ge=0, description="validations without a better model before stopping; 0: never")
-    valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
 
 
 class Recipe(BaseModel):
-    """All the choices of a run."""
+    """All the choices of a run; a task says what its parts are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data: DataConfig = DataConfig()
-    model: ModelConfig = ModelConfig()
-    train: TrainConfig = TrainConfig()
-    decode: DecodeConfig = DecodeConfig()
+    data: SerializeAsAny[BaseModel]
+    model: SerializeAsAny[BlockConfig]
+    train: SerializeAsAny[TrainConfig]
+    decode: SerializeAsAny[BaseModel]
 
-    @model_validator(mode="after")
-    def check_reading_back(self) -> Recipe:
-        """Refuse to read back with a model that was never taught to."""
-        if self.decode.read_back and not self.train.both_ways:
-            raise ConfigError(
-                "decode.read_back is for a model that learns both ways, but train.both_ways is 0.",
-                "Add --set train.both_ways=0.2, or leave it out.",
-            )
-        return self
+    @classmethod
+    def parts(cls) -> dict[str, type[BaseModel]]:
+        """Return the definition of each part."""
+        hints = get_type_hints(cls)
+        return {name: hints[name] for name in cls.model_fields}
+
+    @classmethod
+    def known_keys(cls, part: str) -> list[str]:
+        """Return what can be said in a part."""
+        return list(cls.parts()[part].model_fields)
+
+    @classmethod
+    def known(cls) -> dict[str, list[str]]:
+        """Return what can be said in each part."""
+        return {part: cls.known_keys(part) for part in cls.parts()}
+
+    @classmethod
+    def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
+        """Return keys without abbreviations, such as a preset."""
+        del part
+        return keys
+
+    @property
+    def num_members(self) -> int:
+        """How many models are trained side by side."""
+        return int(getattr(self.model, "members", 1))
 
 
-PARTS: dict[str, type[BaseModel]] = {
-    "data": DataConfig,
-    "model": ModelConfig,
-    "train": TrainConfig,
-    "decode": DecodeConfig,
-}
+@dataclass(frozen=True)
+class Plan:
+    """A complete recipe and, in plain words, why it is this one."""
+
+    recipe: Recipe
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
-def read_recipe(name: str) -> Wishes:
+def gather_wishes(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Wishes:
+    """Return what a user asks for: a recipe, changed by settings, changed by a time budget."""
+    asked = parse_settings(settings, recipe.known())
+    wishes = merge(recipe, read_recipe(recipe, name) if name else {}, asked)
+    return merge(recipe, wishes, {"train": {"minutes": minutes}}) if minutes else wishes
+
+
+def minutes_of(wishes: Wishes) -> float:
+    """Return the time budget, or 0 where there is none."""
+    minutes = wishes.get("train", {}).get("minutes", 0)
+    return float(minutes) if isinstance(minutes, int | float) else 0.0
+
+
+def read_recipe(recipe: type[Recipe], name: str) -> Wishes:
     """Read a recipe: a YAML file, or the name of one that comes with Sixfold."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -125,7 +128,7 @@ def read_recipe(name: str) -> Wishes:
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
     wishes = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
-    check_keys(wishes, str(path))
+    check_keys(wishes, recipe.known(), str(path))
     return wishes
 
 
@@ -145,91 +148,19 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
-def parse_settings(settings: Iterable[str]) -> Wishes:
-    """Turn `part.key=value` settings into wishes; values are read as in a recipe."""
-    wishes: Wishes = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        part, dot, key = name.strip().partition(".")
-        if not (equals and dot and key):
-            raise ConfigError(
-                f"--set takes part.key=value, but got {setting!r}.", "For example --set train.steps=5000"
-            )
-        wishes.setdefault(part, {})[key] = read_value(setting, value)
-    check_keys(wishes, "--set")
-    return wishes
-
-
-def read_value(setting: str, value: str) -> Json:
-    """Read the value of a setting as YAML."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        content: Json = YAML(typ="safe", pure=True).load(value)
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"--set {setting}: the value is not YAML.", "Put text that has signs of YAML in it into quotes."
-        ) from error
-    return content
-
-
-def check_keys(wishes: Wishes, where: str) -> None:
-    """Refuse unknown parts and keys, and suggest the nearest known ones."""
-    for part, keys in wishes.items():
-        if part not in PARTS:
-            raise ConfigError(f"{where}: there is no part {part!r}.", suggestion(part, PARTS))
-        for key in keys:
-            if key not in known_keys(part):
-                elsewhere = [f"{other}.{key}" for other in PARTS if key in known_keys(other)]
-                hint = f"Did you mean {elsewhere[0]}?" if elsewhere else suggestion(key, known_keys(part))
-                raise ConfigError(f"{where}: there is no key {part}.{key}.", hint)
-
-
-def known_keys(part: str) -> list[str]:
-    """Return what can be said in a part of a recipe."""
-    return list(PARTS[part].model_fields) + (["preset", "layers"] if part == "model" else [])
-
-
-def suggestion(word: str, known: Collection[str]) -> str:
-    """Return a hint with the known word most like this one, or that it is short for (lr)."""
-    shortened = [each for each in known if each.startswith(word) or initials(each) == word]
-    close = difflib.get_close_matches(word, list(known), n=1) or shortened
-    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
-
-
-def initials(key: str) -> str:
-    """Return the first letters of a key's words: lr for learning_rate."""
-    return "".join(part[0] for part in key.split("_"))
-
-
-def merge(*layers: Wishes) -> Wishes:
+def merge(recipe: type[Recipe], *layers: Wishes) -> Wishes:
     """Lay wishes over each other; later ones win."""
     merged: Wishes = {}
     for layer in layers:
         for part, keys in layer.items():
-            merged.setdefault(part, {}).update(expand_model(keys) if part == "model" else keys)
+            merged.setdefault(part, {}).update(recipe.expand(part, keys))
     return merged
 
 
-def expand_model(keys: Mapping[str, Json]) -> dict[str, Json]:
-    """Replace `preset` by its fields and `layers` by both depths."""
-    rest = dict(keys)
-    expanded: dict[str, Json] = {}
-    if "preset" in rest:
-        preset = str(rest.pop("preset"))
-        if preset not in PRESETS:
-            raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
-        expanded.update(PRESETS[preset].model_dump())
-    if "layers" in rest:
-        expanded["encoder_layers"] = expanded["decoder_layers"] = rest.pop("layers")
-    return {**expanded, **rest}
-
-
-def make_recipe(wishes: Wishes) -> Recipe:
+def make_recipe(recipe: type[AnyRecipe], wishes: Wishes) -> AnyRecipe:
     """Check the wishes and fill in the rest with the paper's values."""
     try:
-        return Recipe.model_validate(merge(wishes))
+        return recipe.model_validate(merge(recipe, wishes))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))

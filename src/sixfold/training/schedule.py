@@ -1,6 +1,27 @@
-"""Learning-rate schedules: steps are counted from 1."""
+"""Learning-rate schedules: steps are counted from 1, progress through the run goes from 0 to 1."""
 
 from __future__ import annotations
+
+import math
+
+from sixfold.training.recipe import TrainConfig
+
+FLOOR = 0.1  # of the peak, where a cosine ends
+
+
+def learning_rate(config: TrainConfig, d_model: int, step: int, progress: float) -> float:
+    """Return the learning rate of a step."""
+    peak, warmup = peak_rate(config, d_model), config.warmup_steps
+    if config.schedule == "linear_decay":
+        return linear_decay(step, progress, peak, warmup)
+    if config.schedule == "cosine":
+        return cosine(step, progress, peak, warmup)
+    return inverse_square_root(step, d_model, warmup) * peak / paper_peak(d_model, warmup)
+
+
+def peak_rate(config: TrainConfig, d_model: int) -> float:
+    """Return the largest learning rate."""
+    return config.learning_rate or paper_peak(d_model, config.warmup_steps)
 
 
 def inverse_square_root(step: int, d_model: int, warmup_steps: int) -> float:
@@ -16,3 +37,9 @@ def paper_peak(d_model: int, warmup_steps: int) -> float:
 def linear_decay(step: int, progress: float, peak: float, warmup_steps: int) -> float:
     """Rise linearly to the peak, and fall linearly to 0 as progress through the run goes from 0 to 1."""
     return peak * min(step / warmup_steps, 1.0) * max(0.0, 1.0 - progress)
+
+
+def cosine(step: int, progress: float, peak: float, warmup_steps: int) -> float:
+    """Rise linearly to the peak, and fall along half a cosine to a tenth of it."""
+    fallen = (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0))) / 2
+    return peak * min(step / warmup_steps, 1.0) * (FLOOR + (1 - FLOOR) * fallen)

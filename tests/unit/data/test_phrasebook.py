@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data.corpora import phrasebook
-from sixfold.data.corpora import phrasebook_grammar as grammar
-from sixfold.data.corpora import phrasebook_phrases as phrases
-from sixfold.data.corpora import phrasebook_words as lexicon
 from sixfold.data.corpora.files import split_of
-from sixfold.data.corpora.phrasebook_clauses import IT, NO
-from sixfold.data.corpora.phrasebook_grammar import Clause, Nominal, Predicate
-from sixfold.data.corpora.phrasebook_words import Verb, Words
-
-TABLES = (
-    lexicon.TRANSITIVE,
-    lexicon.DATIVE,
-    lexicon.GIVING,
-    lexicon.EXPLAINING,
-    lexicon.INTRANSITIVE,
-    lexicon.STAYING,
-    lexicon.GOING,
-    lexicon.TRAVELLING,
-)
+from sixfold.data.corpora.phrasebook import grammar, lexicon, phrases
+from sixfold.data.corpora.phrasebook.grammar import Clause, Nominal, Predicate
+from sixfold.data.corpora.phrasebook.lexicon import Noun, Verb, Words
+from sixfold.errors import DataError
 
 
 def verb_named(english: str) -> Verb:
-    found = [verb for table in TABLES for verb in lexicon.verbs(table) if verb.english == english]
-    return found[0] if found else lexicon.other_verb(english)
+    """Return kennen for `know` and wissen for `know that`."""
+    if english.endswith(" that"):
+        return lexicon.verb(english.removesuffix(" that"), "saying")
+    return next(verb for verb in lexicon.verbs(*lexicon.VERBS) if verb.english == english)
 
 
 def nominal(english: str) -> Nominal:
     """Read an English noun phrase back: `my old brother`, `Anna`, `him`, `two dogs`."""
-    for ready in [*phrases.pronouns(), *phrases.names(), IT]:
+    for ready in [*grammar.PRONOUNS, *phrases.names(), grammar.IT]:
         if english in (ready.english, ready.english_object):
             return ready
     return noun_phrase(english.split())
 
 
+def all_nouns() -> list[Noun]:
+    return [noun for group in lexicon.lexicon().nouns.values() for noun in group]
+
+
 def noun_phrase(words: list[str]) -> Nominal:
-    everything = [noun for group in lexicon.nouns().values() for noun in group]
-    noun = next(noun for noun in everything if words[-1] in (noun.english, noun.english_plural))
+    noun = next(noun for noun in all_nouns() if words[-1] in (noun.english, noun.english_plural))
     plural = words[-1] == noun.english_plural
-    adjective = lexicon.adjectives().get(words[-2]) if len(words) > 1 else None
+    adjective = lexicon.lexicon().adjectives.get(words[-2]) if len(words) > 1 else None
     return grammar.noun_phrase(determiner(words[0], plural), noun, adjective, plural)
 
 
 def determiner(word: str, plural: bool) -> grammar.Determiner:
-    options = [grammar.THE, grammar.THIS, grammar.A, grammar.NOT_ANY, NO]
-    options += [*phrases.possessives(), *phrases.owners(), *phrases.numbers()]
+    options = [grammar.THE, grammar.THIS, grammar.A, grammar.NOT_ANY, grammar.NO]
+    options += [*grammar.POSSESSIVES, *phrases.owners(), *phrases.numbers()]
     word = "a" if word == "an" else word
     found = [option for option in options if word == (option.english_plural if plural else option.english)]
     return found[0] if found else grammar.BARE
@@ -306,7 +302,7 @@ CONJUGATIONS = [
     ("forget", "vergesse vergisst vergisst vergessen vergessen"),
     ("wash", "wasche wäschst wäscht waschen waschen"),
     ("invite", "lade lädst lädt laden laden"),
-    ("know_that", "weiß weißt weiß wissen wissen"),
+    ("know that", "weiß weißt weiß wissen wissen"),
     ("like", "mag magst mag mögen mögen"),
     ("be", "bin bist ist sind sind"),
 ]
@@ -375,14 +371,14 @@ def test_verbs_conjugate(verb: str, forms: str) -> None:
 @pytest.mark.parametrize(
     ("preposition", "english", "case", "german"),
     [
-        ("zu", "the doctor", grammar.DATIVE, "zum Arzt"),
-        ("zu", "the woman", grammar.DATIVE, "zur Frau"),
-        ("zu", "my aunt", grammar.DATIVE, "zu meiner Tante"),
-        ("in", "the suitcase", grammar.DATIVE, "im Koffer"),
-        ("in", "the bag", grammar.ACCUSATIVE, "in die Tasche"),
-        ("von", "the dog", grammar.DATIVE, "vom Hund"),
-        ("auf", "him", grammar.ACCUSATIVE, "auf ihn"),
-        ("mit", "us", grammar.DATIVE, "mit uns"),
+        ("zu", "the doctor", lexicon.DATIVE, "zum Arzt"),
+        ("zu", "the woman", lexicon.DATIVE, "zur Frau"),
+        ("zu", "my aunt", lexicon.DATIVE, "zu meiner Tante"),
+        ("in", "the suitcase", lexicon.DATIVE, "im Koffer"),
+        ("in", "the bag", lexicon.ACCUSATIVE, "in die Tasche"),
+        ("von", "the dog", lexicon.DATIVE, "vom Hund"),
+        ("auf", "him", lexicon.ACCUSATIVE, "auf ihn"),
+        ("mit", "us", lexicon.DATIVE, "mit uns"),
     ],
 )
 def test_prepositions_govern_and_contract(preposition: str, english: str, case: int, german: str) -> None:
@@ -401,7 +397,7 @@ def test_prepositions_govern_and_contract(preposition: str, english: str, case: 
 )
 def test_the_clock_is_read_the_german_way(english: str, german: str) -> None:
     author = phrasebook.Author(1)
-    shown = {clock.english: clock.german for clock in (author.clock("", "") for _ in range(2000))}
+    shown = {clock.english: clock.german for clock in (author.clock() for _ in range(2000))}
     assert shown[english] == german
     assert len(shown) == 48
 
@@ -434,9 +430,9 @@ def test_sentences_are_clean_lines(sample: list[tuple[str, str]]) -> None:
 
 def test_every_word_of_the_dictionary_is_used_often(sample: list[tuple[str, str]]) -> None:
     text = " ".join(source.lower() for source, _ in sample)
-    for noun in (noun for group in lexicon.nouns().values() for noun in group):
+    for noun in all_nouns():
         assert text.count(f" {noun.english.lower()}") >= 50, noun
-    for adjective in lexicon.adjectives():
+    for adjective in lexicon.lexicon().adjectives:
         assert text.count(f" {adjective}") >= 50, adjective
 
 
@@ -483,3 +479,118 @@ def test_a_negative_clause_says_nicht_or_kein_once() -> None:
         words = grammar.german_statement(clause).split()
         assert sum(word == "nicht" or word.startswith("kein") for word in words) == 1
         assert replace(clause, negative=True) == clause
+
+
+def test_the_words_are_read_when_they_are_first_needed_and_not_before() -> None:
+    code = (
+        "from sixfold.data.corpora.phrasebook import lexicon, sentences\n"
+        "supply = sentences()\n"
+        "before = lexicon.lexicon.cache_info().currsize\n"
+        "next(supply)\n"
+        "print(before, lexicon.lexicon.cache_info().currsize)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 1\n"
+
+
+def test_every_trait_is_said_of_some_word() -> None:
+    words = lexicon.lexicon()
+    entries = {
+        "nouns": all_nouns(),
+        "adjectives": words.adjectives.values(),
+        "verbs": lexicon.verbs(*lexicon.VERBS),
+    }
+    entries["places"] = lexicon.places("place")
+    for table, traits in lexicon.TRAITS.items():
+        assert {trait for entry in entries[table] for trait in entry.traits} == {*traits}
+
+
+@pytest.fixture
+def words_folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(lexicon.WORDS, tmp_path / "words"))
+
+
+def replace_in(path: Path, old: str, new: str) -> int:
+    """Change one place in a file and return the number of its line."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return text[: text.index(old)].count("\n") + 1
+
+
+def test_words_may_stand_between_blank_lines_and_comments(words_folder: Path) -> None:
+    replace_in(words_folder / "nouns.tsv", "animal\tdog", "\n# Animals\n\nanimal\tdog")
+    assert lexicon.read_lexicon(words_folder) == lexicon.lexicon()
+
+
+DAMAGE = [
+    ("nouns", "\tmen\t", "\t", "expected 7 fields, found 6: person | man | der Mann"),
+    ("nouns", "\tmen\t", "\t\t", "english_plural should be words with single spaces between them; it is ''"),
+    ("nouns", "\tmen\t", "\t men\t", "it is ' men'"),
+    ("nouns", "person\tman\tmen", "person\t-\tmen", "english should be words"),
+    ("nouns", "der Mann\t", "den Mann\t", "with its article: der, die or das; it is 'den Mann'"),
+    ("nouns", "\tmen\t", "\t-\t", "german_plural should be a dash if english_plural is one"),
+    ("nouns", "person\tman", "persn\tman", "kind should be words from this list: person, family"),
+    ("nouns", "person\tman", "person family\tman", "kind should be one of: person, family"),
+    ("nouns", "person\twoman", "person\tman", "english should be a word that no other line has"),
+    ("nouns", "unowned flying", "unowned flies", "traits should be words from this list: unowned, plural"),
+    ("kinds", "mail\tnew old", "mail\tnew odd", "adjectives should be words from this list: old, young"),
+    ("adjectives", "\tälter\t", "\t-\t", "german_comparative should be a dash if english_comparative is one"),
+    ("verbs", "giving\tsend", "sending\tsend", "groups should be words from this list: transitive"),
+    ("verbs", "\thilf\t-\tperson family", "\thilf\t-\t-", "objects should be a dash, except in the groups"),
+    ("verbs", "auf accusative", "auf", "preposition should be a preposition and its case, accusative or dative"),
+    ("verbs", "\thilf\t-", "\thilf\tmit dative", "should be a dash, except in the group prepositional"),
+    ("verbs", "\thilft\t", "\thelfe hilft\t", "present should be the form for er, or the five forms"),
+    ("verbs", "hat geholfen", "geholfen", "perfect should be hat or ist with a participle, or a dash"),
+    ("verbs", "hat geholfen", "-", "perfect should be a dash if past is one"),
+    ("places", "\tauf dem Tisch\t", "\t", "expected 6 fields, found 5"),
+    ("phrases", "weekday\tMonday", "wekday\tMonday", "group should be words from this list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "old", "new", "problem"), DAMAGE)
+def test_a_damaged_line_is_named_with_what_it_should_be(
+    words_folder: Path, table: str, old: str, new: str, problem: str
+) -> None:
+    path = words_folder / f"{table}.tsv"
+    line = replace_in(path, old, new)
+    with pytest.raises(DataError) as error:
+        lexicon.read_lexicon(words_folder)
+    assert error.value.message.startswith(f"{path}, line {line}: ")
+    assert problem in error.value.message
+    assert "tabs" in error.value.hint
+
+
+def test_a_group_that_the_grammar_needs_may_not_be_empty(words_folder: Path) -> None:
+    path = words_folder / "phrases.tsv"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith("month")), encoding="utf-8")
+    with pytest.raises(DataError, match="ends without a line whose group is 'month'"):
+        lexicon.read_lexicon(words_folder)
+
+
+@pytest.mark.parametrize("text", ["", "# only comments\n", "kind\tword\nperson\told\n"])
+def test_a_table_must_name_its_columns(words_folder: Path, text: str) -> None:
+    (words_folder / "kinds.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"kinds\.tsv: .* should name the columns kind, adjectives"):
+        lexicon.read_lexicon(words_folder)
+
+
+def test_a_table_that_is_missing_or_not_utf_8_is_named(words_folder: Path) -> None:
+    (words_folder / "verbs.tsv").write_bytes("für".encode("latin-1"))
+    with pytest.raises(DataError, match=r"verbs\.tsv: the file cannot be read"):
+        lexicon.read_lexicon(words_folder)
+    (words_folder / "verbs.tsv").unlink()
+    with pytest.raises(DataError, match=r"verbs\.tsv: the file cannot be read"):
+        lexicon.read_lexicon(words_folder)
+
+
+def test_a_table_without_words_is_refused(words_folder: Path) -> None:
+    (words_folder / "kinds.tsv").write_text("kind\tadjectives\n", encoding="utf-8")
+    with pytest.raises(DataError, match="should have a line for each word"):
+        lexicon.read_lexicon(words_folder)
+
+
+def test_a_verb_that_the_grammar_calls_by_name_must_be_there() -> None:
+    with pytest.raises(DataError, match="the grammar needs the verb 'sing' in the group 'going'"):
+        lexicon.verb("sing", "going")

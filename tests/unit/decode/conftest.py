@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from sixfold.data.batches import pad
 from sixfold.decode.translate import Translator
-from sixfold.models.folder import DecodeConfig
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.folder import DecodeConfig
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 

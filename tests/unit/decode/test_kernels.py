@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sixfold.kernels import decoding as kernels
 from sixfold.decode.engine import Engine
 from sixfold.decode.kernel_engine import KernelEngine, KernelStepper, open_engine, try_out
 from sixfold.decode.options import SearchOptions
@@ -27,6 +26,7 @@ from sixfold.decode.search import best_extensions
 from sixfold.decode.translate import Translator
 from sixfold.decode.workers import Child
 from sixfold.kernels import build as compiled
+from sixfold.kernels import decoding as kernels
 from sixfold.kernels.decoding import FLAGS, SOURCE, Kernels, find_kernels
 from sixfold.machine import cpu_flags
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
@@ -65,7 +65,9 @@ def library() -> Kernels:
 def make_model(vocabulary: int = 150, **choices: object) -> EncoderDecoder:
     """Return a small random model."""
     torch.manual_seed(5)
-    return EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": vocabulary, **SHAPE, **choices})).eval()
+    return EncoderDecoder(
+        EncoderDecoderConfig.model_validate({"vocabulary": vocabulary, **SHAPE, **choices})
+    ).eval()
 
 
 def sabotage(folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, replacement: str) -> None:

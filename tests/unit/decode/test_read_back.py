@@ -19,8 +19,8 @@ from sixfold.decode.search import Hypothesis, length_penalty
 from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
 from sixfold.explain import explain
-from sixfold.models.folder import DecodeConfig
 from sixfold.models.encoder_decoder import EncoderDecoder
+from sixfold.models.folder import DecodeConfig
 from sixfold.text.tokens import BACK_ID, EOS_ID
 
 pytestmark = pytest.mark.usefixtures("seed")

@@ -15,13 +15,13 @@ from sixfold.decode import translate as module
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import score_ids
 from sixfold.decode.search import Hypothesis
-from sixfold.decode.spelling import occurs
 from sixfold.decode.translate import Translation, Translator, load
 from sixfold.errors import ConfigError, ModelFolderError
-from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from sixfold.text.words import occurs
 
 pytestmark = pytest.mark.usefixtures("seed")
 

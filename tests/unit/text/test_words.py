@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import NUM_RESERVED
-from sixfold.text.words import token_spans, words
+from sixfold.text.words import occurs, token_spans, words
 
 LINES = ["The old man sees 21 dogs.", "Der alte Mann sieht 21 Hunde.", "two trees and a house"] * 5
 
@@ -30,6 +30,9 @@ def cut_out(text: str, spans: list[tuple[int, int]]) -> list[str]:
         ("don't  stop", ["don", "'", "t", "stop"]),
         ("e\u0301te\u0301 हिन्दी में", ["e\u0301te\u0301", "हिन्दी", "में"]),
         ("猫が好き OK", ["猫", "が", "好", "き", "OK"]),
+        ("人々はﾈｺだ", ["人", "々", "は", "ﾈ", "ｺ", "だ"]),
+        ("ที่ ดีOK", ["ที่", "ดี", "OK"]),
+        ("བོད་སྐད", ["བོ", "ད", "་", "སྐ", "ད"]),
         ("한국어 문장", ["한국어", "문장"]),
         ("3.14", ["3", ".", "14"]),
         (" \t ", []),
@@ -43,6 +46,20 @@ def test_words_are_what_people_call_words(text: str, expected: list[str]) -> Non
 @given(st.text())
 def test_words_cover_everything_but_spaces_in_order(text: str) -> None:
     assert "".join(cut_out(text, words(text))) == "".join(sign for sign in text if not sign.isspace())
+
+
+@pytest.mark.parametrize(
+    ("phrase", "place", "is_there"),
+    [
+        ("dog", "the dog.", True), ("dog", "dogs", False), ("dog", "hotdog", False), ("dog", "dogs dog", True),
+        ("a b", "a b", True), ("a b", "a bc", False), ("%", "50%x", True), ("犬", "白犬と", True),
+        ("e", "e\u0301", False), ("Hund", "Hund-Katze", True), ("x_", "x_y", False), ("Dog", "dog", False),
+        ("ที", "ที่", False), ("ท", "ที่", False), ("ที่", "ที่นี่", True), ("OK", "ดีOK", True),
+        ("ﾈ", "ﾈｺ", True), ("人", "人々", True),
+    ],
+)  # fmt: skip
+def test_a_phrase_stands_in_a_text_as_words_of_its_own(phrase: str, place: str, is_there: bool) -> None:
+    assert occurs(phrase, place) == is_there
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=30))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sixfold.training.loss import ROWS_AT_ONCE, Objective, projected_loss
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text.tokens import PAD_ID
-from sixfold.training.loss import ROWS_AT_ONCE, Objective, projected_loss
 
 pytestmark = pytest.mark.usefixtures("seed")
 

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sixfold.models.ensemble import make_model
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
+from sixfold.models.ensemble import make_model
 from sixfold.training.optimizer import (
     clip,
     clip_each,

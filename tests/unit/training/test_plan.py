@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
+from sixfold.training.plan import Plan, choose, parameter_count
+from sixfold.training.prepare import Survey
 
 from sixfold.data.readers import Pair
 from sixfold.data.sample import Sample
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS
-from sixfold.training.plan import Plan, choose, parameter_count
-from sixfold.training.prepare import Survey
 from sixfold.training.recipe import (
     Recipe,
     Wishes,

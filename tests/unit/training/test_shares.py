@@ -6,13 +6,13 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor
-
-from sixfold.models.ensemble import Ensemble, make_model
-from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.text.tokens import PAD_ID
 from sixfold.training.loss import Objective
 from sixfold.training.shares import MOST_SHARES, Inputs, Shares, mixed_seed, num_shares
+from torch import Tensor
+
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.ensemble import Ensemble, make_model
+from sixfold.text.tokens import PAD_ID
 
 CONFIG = EncoderDecoderConfig(
     encoder_layers=2, decoder_layers=2, d_model=32, d_ff=64, heads=2, dropout=0.0, vocabulary=50

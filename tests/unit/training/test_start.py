@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from sixfold.training.start import leading_eigenvectors, start_from_words, ties
 
 from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
-from sixfold.models.ensemble import make_model
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.training.start import leading_eigenvectors, start_from_words, ties
+from sixfold.models.ensemble import make_model
 
 FIRST, WORDS = 10, 12  # word i of one language has the id FIRST + i, its translation FIRST + WORDS + i
 VOCABULARY = FIRST + 2 * WORDS + 5

@@ -22,6 +22,10 @@ function shortNumber(value) {
   return isPlain ? String(Number(value.toPrecision(4))) : value.toExponential(1);
 }
 
+function scoreName(data) {
+  return data.validations.at(-1)?.score_name ?? "Score";
+}
+
 function facts(data) {
   const best = data.validations.findLast((each) => each.is_best);
   const speeds = data.points.map((point) => point.tokens_per_second).sort((one, other) => one - other);
@@ -29,7 +33,7 @@ function facts(data) {
     steps: data.num_steps.toLocaleString("en"),
     epoch: data.epoch,
     "training time": duration(data.seconds),
-    "BLEU of the model kept, greedy, on held-out sentences": best ? best.bleu.toFixed(1) : "–",
+    [`${scoreName(data)} of the model kept, on held-out examples`]: best ? best.score.toFixed(1) : "–",
     "target tokens a second (median)": Math.round(speeds[speeds.length >> 1]).toLocaleString("en"),
   };
   return element("div", { class: "facts" }, Object.entries(shown).map(([name, value]) =>
@@ -49,17 +53,17 @@ function charts(data, width) {
       { points: over(data.points, "loss"), colour: "soft", faint: true },
       { points: over(data.validations, "loss"), colour: "accent", dots: true },
     ]),
-    chart("BLEU", "of greedy translations of held-out sentences",
-      [{ points: over(data.validations, "bleu"), colour: "accent", dots: true }], { floor: 0 }),
+    chart(scoreName(data), "of held-out examples",
+      [{ points: over(data.validations, "score"), colour: "accent", dots: true }], { floor: 0 }),
     chart("Learning rate", "as the schedule set it",
       [{ points: over(data.points, "learning_rate"), colour: "other" }], { floor: 0 }),
     chart("Gradient norm", "before clipping",
       [{ points: over(data.points, "grad_norm"), colour: "soft", faint: true }], { floor: 0 }));
 }
 
-// Words of a translation that the reference has as well are marked.
-function marked(text, reference) {
-  const known = new Set(reference.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
+// Words of an answer that the expected one has as well are marked.
+function marked(text, expected) {
+  const known = new Set(expected.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
   const isHit = (part, place) => place % 2 && known.has(part.toLowerCase());
   return text.split(/([\p{L}\p{N}]+)/u).map((part, place) =>
     (isHit(part, place) ? element("span", { class: "hit" }, visible(part)) : visible(part)));
@@ -71,14 +75,14 @@ function samples({ validations }) {
   const row = (attributes, first, second, content) => element("li", attributes,
     element("span", { class: "soft small number" }, first), element("span", { class: "number small" }, second),
     element("bdi", {}, content));
-  const bleu = ({ is_best: isBest, bleu: value }) => element("span",
+  const score = ({ is_best: isBest, score: value }) => element("span",
     { class: isBest ? "best" : null, title: isBest ? "the best so far" : null }, value.toFixed(1));
   return element("section", { class: "samples-part" }, element("h2", {}, "One sentence, as the model learned it"),
-    soft("A held-out sentence, translated at each validation. Words that the reference has are coloured."),
+    soft("A held-out example, answered at each validation. Words that the expected answer has are coloured."),
     element("ol", { class: "samples" },
-      row({}, "source", "", visible(last.source)), row({ class: "given" }, "reference", "", visible(last.reference)),
+      row({}, "given", "", visible(last.given)), row({ class: "given" }, "expected", "", visible(last.expected)),
       [...validations].reverse().map((each) =>
-        row({}, each.step.toLocaleString("en"), bleu(each), marked(each.translation, each.reference)))));
+        row({}, each.step.toLocaleString("en"), score(each), marked(each.answer, each.expected)))));
 }
 
 // Ask the server for news now and then.

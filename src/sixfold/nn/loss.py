@@ -1,0 +1,82 @@
+"""The training loss: cross-entropy with label smoothing (section 5.4), fused with the projection to the tokens.
+
+The loss is taken against (1-ε)·one-hot + ε/V, the smoothing of Szegedy et al.
+
+Shapes: N target tokens that are not padding, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+SMALLEST_SHARE = 1e-30
+ROWS_AT_ONCE = 512  # their logits stay in the cache, and the products are still large
+
+
+def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Return the summed loss of the logits hidden·Wᵀ, for hidden (N, d_model) and W (V, d_model)."""
+    if hidden.is_cpu:
+        loss: Tensor = ProjectedLoss.apply(hidden, weight, targets, smoothing)  # type: ignore[no-untyped-call]
+        return loss
+    logits = F.linear(hidden, weight).float()
+    return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+
+
+class ProjectedLoss(torch.autograd.Function):
+    """The loss with its gradient computed on the way, so that no more than a few rows of logits ever exist.
+
+    With z the logits, p their softmax and t the target, the loss of a row is
+    log Σ exp z - (1-ε)·z_t - ε/V·Σz, and its gradient by z is p - (1-ε)·one-hot - ε/V. The terms with ε/V are the
+    same for the whole vocabulary: they are products with the sum of all rows of W and need no logits.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        """Add up the loss and both gradients, some rows at a time."""
+        uniform, all_rows, all_hidden = smoothing / weight.size(0), weight.sum(dim=0), hidden.sum(dim=0)
+        loss = -uniform * (all_hidden @ all_rows).double()
+        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.empty_like(weight)
+        room = hidden.new_empty(min(ROWS_AT_ONCE, hidden.size(0)), weight.size(0))
+        parts = (side.split(ROWS_AT_ONCE) for side in (hidden, hidden_gradient, targets[:, None]))
+        for number, (rows, rows_gradient, wanted) in enumerate(zip(*parts, strict=True)):
+            logits = torch.mm(rows, weight.t(), out=room[: len(rows)])
+            of_targets = logits.gather(1, wanted)
+            shares = torch.softmax(logits, dim=1, out=logits)
+            loss += log_totals(of_targets, shares.gather(1, wanted), rows, weight).sum()
+            loss -= (1 - smoothing) * of_targets.sum()
+            shares.scatter_add_(1, wanted, of_targets.new_tensor(smoothing - 1).expand_as(wanted))
+            torch.mm(shares, weight, out=rows_gradient)
+            weight_gradient.addmm_(shares.t(), rows, beta=min(number, 1))  # the first is not added to anything
+        hidden_gradient.sub_(all_rows, alpha=uniform)
+        weight_gradient.sub_(all_hidden, alpha=uniform)
+        ctx.gradients = [(hidden_gradient, weight_gradient)]  # type: ignore[attr-defined]
+        return loss.to(hidden.dtype)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Return the gradients that `forward` found; there is one copy of them, so this can be done once."""
+        hidden_gradient, weight_gradient = ctx.gradients.pop()  # type: ignore[attr-defined]
+        return hidden_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None
+
+
+def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
+    """Return log Σ exp z of each row, from one logit (N, 1) and its share: z - log p.
+
+    A share too small for its logarithm to be exact needs the whole row again.
+    """
+    totals = logits - shares.log()
+    lost = ~(shares[:, 0] > SMALLEST_SHARE)
+    if lost.any():
+        totals[lost] = F.linear(hidden[lost], weight).logsumexp(dim=1, keepdim=True)
+    return totals
+
+
+def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Compute in bfloat16 where the GPU has it; a CPU computes in float32."""
+    is_safe = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return torch.autocast("cuda", dtype=torch.bfloat16) if is_safe else nullcontext()

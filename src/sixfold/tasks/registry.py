@@ -1,0 +1,54 @@
+"""All tasks, and which of them some data is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sixfold.errors import ConfigError, ModelFolderError, TrainingError
+from sixfold.models.folder import load_info
+from sixfold.settings import suggestion
+from sixfold.tasks.translate import Translate
+from sixfold.training.run_folder import RunFolder
+from sixfold.training.setup import Request
+from sixfold.training.task import Task
+
+TASKS: dict[str, Task] = {task.name: task for task in (Translate(),)}
+
+
+def choose_task(request: Request, name: str | None = None) -> Task:
+    """Return the task that is asked for, that a run was begun with, or that the data is for."""
+    if name is not None:
+        return task_named(name)
+    if request.resume:
+        return resumed_task(RunFolder(request.folder))
+    fitting = [task for task in TASKS.values() if not request.inputs or task.detect(request.inputs)]
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = " ".join(map(str, request.inputs))
+    commands = "\n".join(f"sixfold train {shown} --task {task.name}" for task in fitting or TASKS.values())
+    what = "Several tasks could learn from this" if fitting else "No task knows what to do with this"
+    raise ConfigError(f"{what}: {shown}.", commands)
+
+
+def task_named(name: str) -> Task:
+    """Return the task of that name."""
+    if name not in TASKS:
+        raise ConfigError(f"There is no task {name!r}.", suggestion(name, TASKS))
+    return TASKS[name]
+
+
+def task_of_folder(folder: Path) -> Task:
+    """Return the task that the model in a folder was trained for."""
+    name = load_info(folder).task
+    if name not in TASKS:
+        raise ModelFolderError(f"{folder} holds a model for the task {name!r}, which is not known here.")
+    return TASKS[name]
+
+
+def resumed_task(run_folder: RunFolder) -> Task:
+    """Return the task that a run was begun with."""
+    run_folder.refuse_unresumable()
+    name = run_folder.read()["task"]
+    if name not in TASKS:
+        raise TrainingError(f"{run_folder.model} was begun with the task {name!r}, which is not known here.")
+    return TASKS[name]

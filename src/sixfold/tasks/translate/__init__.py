@@ -1,0 +1,135 @@
+"""Translate: pairs of text in, an encoder-decoder that translates out (the paper)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from sixfold.data.readers import Pairs, open_pairs
+from sixfold.data.shards import Corpus
+from sixfold.decode.translate import Translator, load
+from sixfold.errors import ConfigError
+from sixfold.files import write_atomically
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
+from sixfold.models.folder import (
+    Json,
+    Languages,
+    ModelInfo,
+    Processor,
+    load_info,
+    load_tokenizer,
+    save_model,
+    weight_files,
+)
+from sixfold.settings import Wishes
+from sixfold.tasks.translate.card import model_card
+from sixfold.tasks.translate.learner import TranslateLearner
+from sixfold.tasks.translate.plan import choose
+from sixfold.tasks.translate.prepare import Survey, learn_tokenizer, prepare, prepare_sample, survey
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.text import Tokenizer
+from sixfold.ticks import Tick
+from sixfold.training.recipe import Plan
+from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
+
+TOKENIZER = "tokenizer.model"
+COMPRESSED = ("gz", "xz", "zst", "txt")
+
+
+class Translate:
+    """The task of translation."""
+
+    name = "translate"
+    examples = "pairs"
+    recipe = TranslateRecipe
+
+    def detect(self, inputs: Inputs) -> bool:
+        """Two files or folders are a pair; one may hold both sides."""
+        return 1 <= len(inputs) <= 2
+
+    def read(self, inputs: Inputs) -> Pairs:
+        """Open parallel text."""
+        return open_pairs(*inputs)
+
+    def survey(self, examples: Pairs, seed: int, tick: Tick) -> Survey:
+        """Count the pairs and keep a sample."""
+        return survey(examples, seed, tick)
+
+    def propose(self, survey: Survey, wishes: Wishes, device: str, pace: float) -> Plan:
+        """Choose everything that the user did not."""
+        return choose(survey, wishes, device, pace)
+
+    def inherit(self, init: Path, wishes: Wishes) -> Wishes:
+        """Return the architecture of the model to fine-tune; only its dropout may be changed."""
+        info = load_info(init)
+        changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
+        if changed:
+            raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
+        if "vocabulary" in wishes.get("data", {}):
+            raise ConfigError("Fine-tuning keeps the model's own tokenizer, so data.vocabulary cannot be set.")
+        own = {**info.model.model_dump(exclude={"vocabulary", "pad_id"}), "members": len(info.weights)}
+        vocabulary = cast("EncoderDecoderConfig", info.model).vocabulary
+        return {"model": {**own, **wishes.get("model", {})}, "data": {"vocabulary": vocabulary}}
+
+    def fit(self, survey: Survey, recipe: TranslateRecipe, init: Path | None) -> Tokenizer:
+        """Learn one vocabulary for both languages, or take that of the model to fine-tune."""
+        if init is not None:
+            return load_tokenizer(init, load_info(init))
+        return learn_tokenizer(survey.sample, recipe.data)
+
+    def save_processor(self, folder: Path, processor: Tokenizer) -> list[Path]:
+        """Write the tokenizer."""
+        write_atomically(folder / TOKENIZER, processor.model)
+        return [folder / TOKENIZER]
+
+    def load_processor(self, folder: Path) -> Tokenizer:
+        """Read the tokenizer."""
+        return Tokenizer.load(folder / TOKENIZER)
+
+    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
+        """Encode all pairs into shards."""
+        return prepare(folder, given, tick)
+
+    def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:
+        """Encode a small part of the sample."""
+        return prepare_sample(folder, given, most)
+
+    def facts(self, examples: Pairs) -> dict[str, Json]:
+        """Guess the languages from names such as train.en and train.de; empty where the name does not tell."""
+        codes = [[part for part in path.name.split(".")[1:] if part not in COMPRESSED] for path in examples.paths]
+        if len(codes) == 2 and codes[0] and codes[1]:
+            return {"languages": [codes[0][-1], codes[1][-1]]}
+        return {"languages": ["", ""]}
+
+    def learner(self, recipe: TranslateRecipe, processor: Tokenizer) -> TranslateLearner:
+        """Return what the loop sees."""
+        return TranslateLearner(recipe, processor)
+
+    def publish(self, folder: Path, published: Published) -> None:
+        """Write the model folder."""
+        from sixfold import __version__
+
+        recipe, tokenizer = cast("TranslateRecipe", published.recipe), cast("Tokenizer", published.processor)
+        source, target = cast("list[str]", published.facts["languages"])
+        special = tokenizer.special
+        info = ModelInfo(
+            task="translate",
+            sixfold=__version__,
+            model=recipe.model.config(tokenizer.vocabulary, special.pad),
+            processors={
+                "source": Processor(special=special),
+                "target": Processor(special=special, decoder_start=special.bos),
+            },
+            languages=Languages(source=source, target=target),
+            decode=recipe.decode.model_dump(mode="json"),
+            corpus=published.corpus,
+            scores=published.scores,
+            training=published.training,
+            weights=weight_files(len(published.members)),
+        )
+        card = model_card(info, published.num_parameters)
+        save_model(folder, info, published.members, tokenizer, card)
+
+    def open(self, opening: Opening) -> Translator:
+        """Return the translator of a model folder."""
+        return load(opening.folder, opening.device, opening.partners, opening.precision, opening.num_workers)

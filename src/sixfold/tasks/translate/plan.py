@@ -1,0 +1,236 @@
+"""The plan: what to train, chosen from the corpus and the machine, with the reason for each choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from sixfold.machine import num_cores
+from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
+from sixfold.models.folder import Json
+from sixfold.settings import Wishes
+from sixfold.tasks.translate.prepare import Survey
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
+
+Number = TypeVar("Number", int, float)
+UNLIMITED = 10**9  # steps of a run that the clock ends
+CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
+FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a quicker one learns more
+FEW_PAIRS, FEW_WORDS = 2000, 3300  # what a narrow model has room for
+MANY_PAIRS, MANY_EPOCHS = 100_000, 20  # with both, a wider one learns more of them
+FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
+WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
+JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
+LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
+LONG = 25  # epochs
+BOTH_WAYS = 0.2  # of the pairs, in a long run: each text is also written, and read back later
+READING_BACK: dict[str, Json] = {"beam": 8, "read_back": 0.3}  # more to choose from, and how
+EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
+DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model to choose, and how it is trained."""
+
+    model: dict[str, Json]
+    batch_tokens: int
+    learning_rate: float
+    speed: int  # target tokens a second on one core, about, at the usual pace
+    epochs: int = 30  # over 29,000 pairs, where time is no matter
+    own: Wishes = field(default_factory=dict)  # where it differs from what is chosen for all
+
+
+TINY = Size({"preset": "tiny"}, batch_tokens=1024, learning_rate=2e-3, speed=5500, epochs=60)
+QUICK = Size(
+    {"layers": 2, "d_model": 256, "d_ff": 512, "heads": 4},
+    batch_tokens=384,
+    learning_rate=1e-3,
+    speed=3400,
+    own={"train": {"valid_sentences": 200}},
+)
+SMALL = Size({"preset": "small"}, batch_tokens=1024, learning_rate=1e-3, speed=2400)
+SMALL_FOR_MUCH = replace(SMALL, batch_tokens=4096)
+BASE = Size(
+    {"preset": "base"},
+    batch_tokens=25_000,
+    learning_rate=7e-4,
+    speed=300,
+    own={
+        "model": {"dropout": 0.1},
+        "train": {"dropout_rise": 0.0, "both_ways": 0.0},
+        "decode": {"length_penalty": 0.6},
+    },
+)
+
+
+def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 1.0) -> Plan:
+    """Choose everything the user did not, for a core that trains so many times as fast as usual."""
+    automatic = choices(surveyed, minutes_of(wishes), members_wanted(wishes), device, pace)
+    if merge(TranslateRecipe, automatic, wishes)["train"]["both_ways"]:
+        automatic["decode"] |= READING_BACK
+    if has_own_shape(wishes):
+        automatic["model"] = {}
+    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
+    reasons = explain(surveyed, recipe, wishes)
+    each = parameter_count(recipe) // recipe.model.members
+    return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_examples, each)))
+
+
+def members_wanted(wishes: Wishes) -> int:
+    """Return how many models are wanted, or 0 for as many as are best; the recipe refuses what cannot be."""
+    members = wishes.get("model", {}).get("members", 1 if has_own_shape(wishes) else 0)
+    return max(0, members) if isinstance(members, int) else 0
+
+
+def has_own_shape(wishes: Wishes) -> bool:
+    """Return whether the user describes a model, which then keeps nothing of ours."""
+    return not wishes.get("model", {}).keys().isdisjoint(("preset", "d_model"))
+
+
+def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: float) -> Wishes:
+    """Return the automatic recipe for so many models (0: for as many as are best)."""
+    pairs, budget = surveyed.num_examples, minutes * pace if device == "cpu" else 0.0
+    epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
+    size = size_for(surveyed, affordable(SMALL, budget, epoch_tokens), device)
+    passes = affordable(size, budget, epoch_tokens)
+    members = members or members_for(passes, passes * epoch_tokens / size.batch_tokens)
+    epochs = passes / members or usual_epochs(size, pairs)
+    steps = max(300, round(epochs * epoch_tokens / size.batch_tokens))
+    train: dict[str, Json] = {
+        "start": "words",
+        "batch_tokens": size.batch_tokens,
+        "schedule": "linear_decay",
+        "learning_rate": size.learning_rate,
+        "warmup_steps": warmup_for(size, steps, minutes),
+        "dropout_rise": DROPOUT_RISE,
+        "both_ways": BOTH_WAYS if epochs >= LONG else 0.0,
+        "max_grad_norm": 1.0,
+        "steps": UNLIMITED if minutes else steps,
+        "checkpoint_every": max(50, steps // 25),
+        "patience": 0 if minutes else 10,
+        "valid_sentences": 500,
+    }
+    model: dict[str, Json] = {**size.model, "dropout": dropout_for(epochs), "norm": "pre", "members": members}
+    decode: dict[str, Json] = {"length_penalty": LENGTH_PENALTY}
+    join = JOIN if surveyed.spread > WIDE_SPREAD else 0.0
+    data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "join": join}
+    return merge(TranslateRecipe, {"data": data, "model": model, "train": train, "decode": decode}, size.own)
+
+
+def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
+    """Return how many passes over the text a model of that size can make on so many cores at the usual pace."""
+    return minutes * 60 * num_cores() * size.speed / epoch_tokens
+
+
+def usual_epochs(size: Size, pairs: int) -> float:
+    """Return how many passes to make where time is no matter: the fewer the pairs, the more."""
+    return max(5.0, min(80.0, size.epochs * (29_000 / pairs) ** 0.5))
+
+
+def members_for(epochs: float, steps: float) -> int:
+    """Return how many models to train side by side in a time in which one could do so much."""
+    affordable_members = min(epochs / EPOCHS_A_MEMBER, steps / STEPS_A_MEMBER)
+    return pick(affordable_members, ((2, 1), (4, 2)), 4)
+
+
+def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
+    """Return what to train, if the small model could pass over the text so many times (0: often enough)."""
+    pairs = surveyed.num_examples
+    if pairs >= 1_000_000 and device != "cpu":
+        return BASE
+    is_soon_learned = pairs < MANY_PAIRS or 0 < epochs < MANY_EPOCHS
+    if pairs < FEW_PAIRS or (is_soon_learned and surveyed.words_in_use < FEW_WORDS):
+        return TINY
+    if 0 < epochs < FEWEST_EPOCHS:
+        return QUICK
+    return SMALL if pairs < 200_000 else SMALL_FOR_MUCH
+
+
+def vocabulary_for(surveyed: Survey) -> int:
+    """Return how many subwords to learn: as many as there are words that occur a few times.
+
+    Where words are not written apart there are few; then the characters count.
+    """
+    most = pick(surveyed.num_examples, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
+    characters: Counter[str] = Counter()
+    for pair in surveyed.sample:
+        characters.update(pair.source)
+        characters.update(pair.target)
+    wanted = max(num_common(surveyed.words), WORDS_A_CHARACTER * num_common(characters))
+    return max(FEWEST_SUBWORDS, min(most, round(wanted, -2)))
+
+
+def num_common(counted: Counter[str]) -> int:
+    """Return how many different things occur a few times."""
+    return sum(times >= A_FEW for times in counted.values())
+
+
+def dropout_for(epochs: float) -> float:
+    """Return how much to drop: the more often a text is seen, the sooner it is learned by heart."""
+    return pick(epochs, ((10, 0.0), (15, 0.1), (LONG, 0.2)), 0.3)
+
+
+def warmup_for(size: Size, steps: int, minutes: float) -> int:
+    """Return the steps of warm-up; what a time budget is worth in steps is not known beforehand."""
+    if minutes and size is not BASE:
+        return 100
+    return max(20, min(4000 if size is BASE else 400, steps // 20))
+
+
+def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterator[str]:
+    """Yield what will be trained, and for what was not asked for, why."""
+    model, train = recipe.model, recipe.train
+    yield (
+        f"{surveyed.num_examples:,} pairs, {surveyed.source_characters:.0f} and "
+        f"{surveyed.target_characters:.0f} characters each"
+    )
+    why = "" if "data" in wishes else ": about as many as words that occur a few times"
+    yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
+    if recipe.data.join:
+        why = "" if "data" in wishes else ": most texts are short, and most words stand in long ones"
+        yield f"joins pairs to longer ones in {recipe.data.join:.0%} of the steps{why}"
+    why = "" if "model" in wishes else ": as large as this much text and time can teach"
+    layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
+    rising = "rising to " if train.dropout_rise and model.dropout else ""
+    yield f"{layers}, dropout {rising}{model.dropout}{why}"
+    if model.members > 1:
+        why = "" if "members" in wishes.get("model", {}) else ": where text is scarce, several err less than one"
+        yield f"trains {model.members} of them side by side, and averages what they say{why}"
+    if train.start == "words":
+        yield "begins with words near their translations: what occurs together in the pairs tells which these are"
+    if train.both_ways:
+        why = "" if "both_ways" in wishes.get("train", {}) else ": a text that is also written is learned better"
+        yield f"turns {train.both_ways:.0%} of the pairs round{why}"
+    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
+    falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
+    yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
+    why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
+    beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
+    yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
+    if recipe.decode.read_back:
+        yield "reads its translations back, and prefers those from which it can tell the source"
+
+
+def concerns(pairs: int, parameters: int) -> Iterator[str]:
+    """Yield what a person should know before training on so little text."""
+    if pairs < 2000:
+        yield f"{pairs:,} pairs are very few: expect a model that knows these texts and little else."
+    if parameters > 500 * pairs:
+        yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: it will learn them by heart."
+
+
+def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:
+    """Return the entry of the first row whose bound is above the value."""
+    return next((entry for bound, entry in table if value < bound), otherwise)
+
+
+def parameter_count(recipe: TranslateRecipe) -> int:
+    """Return how many parameters the recipe's model has."""
+    import torch
+
+    with torch.device("meta"):
+        return recipe.model.members * count_parameters(EncoderDecoder(recipe.model.config(recipe.data.vocabulary)))

@@ -1,0 +1,96 @@
+"""The recipe of a translation model."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sixfold.decode.config import DecodeConfig
+from sixfold.errors import ConfigError
+from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
+from sixfold.models.folder import Json
+from sixfold.settings import suggestion
+from sixfold.text import Subwords
+from sixfold.training.recipe import Recipe, TrainConfig
+
+
+class DataConfig(BaseModel):
+    """How text becomes tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="subwords shared by both languages")
+    subwords: Subwords = "bpe"
+    subword_dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout: other spellings every epoch")
+    join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
+    max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
+    valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
+
+    @model_validator(mode="after")
+    def check_dropout(self) -> DataConfig:
+        """Refuse to leave out merges where there are none."""
+        if self.subword_dropout and self.subwords != "bpe":
+            raise ConfigError(
+                f"data.subword_dropout leaves out merges, and {self.subwords} subwords have none.",
+                "Use it with --set data.subwords=bpe",
+            )
+        return self
+
+
+class ModelConfig(Architecture):
+    """What is trained: a shape, and how many models of it."""
+
+    members: int = Field(1, ge=1, le=16, description="models of this shape, whose predictions are averaged")
+
+    def config(self, vocabulary: int, pad_id: int = 0) -> EncoderDecoderConfig:
+        """Return the configuration of each of them for so many tokens."""
+        return EncoderDecoderConfig(**self.model_dump(exclude={"members"}), vocabulary=vocabulary, pad_id=pad_id)
+
+
+class TranslateTrainConfig(TrainConfig):
+    """How to train a translation model."""
+
+    start: Literal["random", "words"] = Field(
+        "random", description="words: embeddings from which tokens occur together in the pairs"
+    )
+    both_ways: float = Field(0.0, ge=0, le=1, description="share of the pairs that are turned round")
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
+
+
+class TranslateRecipe(Recipe):
+    """All the choices of a run; the defaults are the paper's base model."""
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    train: TranslateTrainConfig = TranslateTrainConfig()
+    decode: DecodeConfig = DecodeConfig()
+
+    @model_validator(mode="after")
+    def check_reading_back(self) -> TranslateRecipe:
+        """Refuse to rerank with a model that was never taught the reverse direction."""
+        if self.decode.read_back and not self.train.both_ways:
+            raise ConfigError(
+                "decode.read_back is for a model that learns both ways, but train.both_ways is 0.",
+                "Add --set train.both_ways=0.2, or leave it out.",
+            )
+        return self
+
+    @classmethod
+    def known_keys(cls, part: str) -> list[str]:
+        """Return what can be said in a part, abbreviations included."""
+        return super().known_keys(part) + (["preset", "layers"] if part == "model" else [])
+
+    @classmethod
+    def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
+        """Replace `preset` by its fields and `layers` by both depths."""
+        rest, expanded = dict(keys), dict[str, Json]()
+        if part == "model" and "preset" in rest:
+            preset = str(rest.pop("preset"))
+            if preset not in PRESETS:
+                raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
+            expanded.update(PRESETS[preset].model_dump())
+        if part == "model" and "layers" in rest:
+            expanded["encoder_layers"] = expanded["decoder_layers"] = rest.pop("layers")
+        return {**expanded, **rest}

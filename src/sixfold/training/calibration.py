@@ -1,0 +1,63 @@
+"""How fast a core of this machine trains, beside the core on which the plan's speeds were measured."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
+from sixfold.nn.loss import projected_loss
+from sixfold.settings import Wishes
+from sixfold.training.recipe import TrainConfig, minutes_of
+from sixfold.training.step import Stepper
+from sixfold.training.task import Batch
+
+VOCABULARY, SENTENCES, LENGTH = 8000, 32, 16
+STEPS = 6  # the best counts: the first ones allocate
+USUAL_SECONDS = 0.0925  # of such a step, where the plan's speeds were measured
+
+
+def pace_for(wishes: Wishes, device: str) -> float:
+    """Return the pace to plan with: measured where there is a time budget to be filled on a CPU."""
+    return measure_pace() if device == "cpu" and minutes_of(wishes) else 1.0
+
+
+def measure_pace() -> float:
+    """Return how many times as fast as usual a core trains, from a few steps of a tiny model."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return USUAL_SECONDS / min(seconds_of_steps())
+    finally:
+        torch.set_num_threads(num_threads)
+
+
+def seconds_of_steps() -> list[float]:
+    """Return the CPU time of each step: a neighbour disturbs it less than the clock."""
+    model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
+    stepper = Stepper(random_loss, model, TrainConfig())
+    seconds = []
+    for step in range(STEPS):
+        batch = random_batch()
+        began = time.thread_time()
+        stepper.train_step(batch, learning_rate=1e-3, seed=(step,))
+        seconds.append(time.thread_time() - began)
+    return seconds
+
+
+def random_batch() -> Batch:
+    """Return sentences of random tokens, as long as usual."""
+    sides = torch.randint(1, VOCABULARY, (3, SENTENCES, LENGTH))
+    names = ("source", "target_in", "target_out")
+    return Batch(dict(zip(names, sides, strict=True)), SENTENCES * LENGTH, np.arange(SENTENCES, dtype=np.uint32))
+
+
+def random_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """Return the loss of a step as training computes it."""
+    assert isinstance(model, EncoderDecoder)
+    hidden = model.hidden(batch.tensors["source"], batch.tensors["target_in"]).flatten(0, 1)
+    return projected_loss(hidden, model.head.weight, batch.tensors["target_out"].flatten(), 0.1)

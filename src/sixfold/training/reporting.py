@@ -1,0 +1,62 @@
+"""What a run tells: records for the metrics log, and reports for whoever watches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from zlib import crc32
+
+from sixfold.training.clock import Clock, Speedometer
+from sixfold.training.metrics_log import MetricsLog
+from sixfold.training.progress import Progress, StepReport, ValidationReport
+from sixfold.training.state import RunState
+from sixfold.training.step import StepResult
+from sixfold.training.task import Batch, Scores
+
+SMOOTHING = 0.95  # of the loss that is shown
+
+
+class Reporter:
+    """Writes and shows the steps and validations of the first rank; the others say nothing."""
+
+    def __init__(self, log: MetricsLog, progress: Progress, clock: Clock, is_first: bool) -> None:
+        self.log, self.progress, self.clock, self.is_first = log, progress, clock, is_first
+        self.speed = Speedometer()
+        self.shown_loss = math.nan
+
+    def step(self, state: RunState, result: StepResult, learning_rate: float, batch: Batch) -> None:
+        """Tell how a step went."""
+        if not self.is_first:
+            return
+        seconds, step, epoch = self.clock.seconds_here(), state.step, state.position.epoch
+        self.log.write(
+            {"kind": "step", "step": step, "loss": result.loss, "grad_norm": result.grad_norm,
+             "learning_rate": learning_rate, "targets": batch.num_targets, "epoch": epoch,
+             "examples": crc32(batch.examples.tobytes()), "seconds": round(seconds, 3)}
+        )  # fmt: skip
+        is_first_loss = math.isnan(self.shown_loss)
+        self.shown_loss = result.loss if is_first_loss else mixed(self.shown_loss, result.loss)
+        self.speed.add(batch.num_targets)
+        done, left = self.clock.progress(step, seconds), self.clock.seconds_left(step, self.speed.steps_a_second())
+        per_second = self.speed.targets_a_second()
+        self.progress.step(StepReport(step, epoch, self.shown_loss, learning_rate, per_second, done, left))
+
+    def validation(self, state: RunState, scores: Scores, loss: float, weights: str, is_best: bool) -> None:
+        """Tell how a validation went."""
+        report = ValidationReport(state.step, loss, scores.name, scores.value, is_best, weights, scores.sample)
+        self.log.write({"kind": "validation", **asdict(report)})
+        self.progress.validation(report)
+
+    def skipped(self, state: RunState, result: StepResult, lines: list[int], what: str) -> None:
+        """Tell that a step was left out."""
+        if self.is_first:
+            self.progress.say(f"warning: {what}. It is left out.")
+            self.log.write(
+                {"kind": "skipped", "step": state.step, "loss": str(result.loss),
+                 "grad_norm": str(result.grad_norm), "lines": lines}
+            )  # fmt: skip
+
+
+def mixed(shown: float, new: float) -> float:
+    """Return a running mean."""
+    return SMOOTHING * shown + (1 - SMOOTHING) * new

@@ -1,0 +1,78 @@
+"""Model selection: which weights are measured at a validation, and which model is published."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import cached_property
+
+from torch import nn
+
+from sixfold.models.weights import Weights, set_weights, weights_of
+from sixfold.training.checkpoint import CheckpointStore, average
+from sixfold.training.state import RunState
+from sixfold.training.step import Stepper
+from sixfold.training.task import Check, Scores, Validator
+
+
+def is_better(scores: Scores, loss: float, state: RunState) -> bool:
+    """Return whether a model is better than the best so far: by its score or, where that may be chance, by loss.
+
+    What is compared is the best score there ever was, or many small losses could add up to a large one.
+    """
+    if not state.best or state.highest_score is None:
+        return True
+    sign = 1 if scores.is_higher_better else -1
+    if sign * (scores.value - state.best["score"]) >= scores.chance:
+        return True
+    return loss < state.best["loss"] and sign * (scores.value - state.highest_score) > -scores.chance
+
+
+def record_scores(scores: Scores, loss: float, weights: str, state: RunState) -> bool:
+    """Remember what a validation measured; return whether it is the best so far."""
+    is_best = is_better(scores, loss, state)
+    highest = scores.value if state.highest_score is None else state.highest_score
+    state.highest_score = max(highest, scores.value) if scores.is_higher_better else min(highest, scores.value)
+    state.stale = 0 if is_best else state.stale + 1
+    if is_best:
+        state.best = {
+            "step": state.step, "name": scores.name, "score": scores.value, "loss": loss,
+            "weights": weights, "conditions": scores.conditions,
+        }  # fmt: skip
+    return is_best
+
+
+class Candidates:
+    """The weights that could be published at a validation: the current ones and averages of them."""
+
+    def __init__(self, stepper: Stepper, store: CheckpointStore, validator: Validator) -> None:
+        self.stepper, self.store, self.validator = stepper, store, validator
+
+    def best(self, state: RunState, check: Check) -> tuple[str, Weights, float]:
+        """Return the name, weights and loss of the candidate with the lowest loss."""
+        measured = [
+            (name, weights, self.validator.loss(self.model_with(weights), check))
+            for name, weights in self.named(state).items()
+        ]
+        return min(measured, key=lambda candidate: candidate[2])
+
+    def named(self, state: RunState) -> dict[str, Weights]:
+        """Return everything that could be published now."""
+        current, count = weights_of(self.stepper.model), self.stepper.config.average
+        named = {"single": current}
+        earlier = [step for step in state.validated[-(count - 1) :] if self.store.has_weights(step)]
+        if earlier and count > 1:
+            stored = [self.store.weights(step) for step in earlier]
+            named[f"average of {len(earlier) + 1}"] = average([*stored, {k: v.cpu() for k, v in current.items()}])
+        if self.stepper.moving_average:
+            named["moving average"] = self.stepper.moving_average
+        return named
+
+    def model_with(self, weights: Weights) -> nn.Module:
+        """Return a model of its own with these weights, so that measuring cannot disturb training."""
+        set_weights(self.second_model, weights)
+        return self.second_model
+
+    @cached_property
+    def second_model(self) -> nn.Module:
+        """A model to measure with."""
+        return deepcopy(self.stepper.model).eval()

@@ -1,0 +1,166 @@
+"""Setting up a run: read the data, decide everything, write it down; or check that one can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from sixfold.errors import ConfigError
+from sixfold.files import writing
+from sixfold.models.encoder_decoder import count_parameters
+from sixfold.models.ensemble import make_ensemble
+from sixfold.models.folder import Json
+from sixfold.settings import Wishes
+from sixfold.training.calibration import pace_for
+from sixfold.training.progress import Progress
+from sixfold.training.recipe import Recipe, gather_wishes, make_recipe, merge
+from sixfold.training.run_folder import RunFolder
+from sixfold.training.signals import deferred
+from sixfold.training.task import Given, Inputs, Learner, Prepared, Task
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants trained."""
+
+    folder: Path
+    inputs: Inputs = ()
+    valid: Inputs | None = None
+    recipe: str | None = None
+    settings: Sequence[str] = ()
+    minutes: float = 0.0
+    seed: int | None = None
+    resume: bool = False
+    init: Path | None = None
+    device: str = "auto"
+
+    def wishes(self, task: Task) -> Wishes:
+        """Return what is asked for in the words of a recipe."""
+        return gather_wishes(task.recipe, self.recipe, self.settings, self.minutes)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything decided before the first step, and kept for resuming."""
+
+    recipe: Recipe
+    seed: int
+    facts: dict[str, Any]  # what the task remembers of its input
+    processor: Any
+    data: Prepared
+    inputs: list[dict[str, Json]] = field(default_factory=list)
+
+
+def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
+    """Read the data, decide everything, and write it below `training/`."""
+    seed, wishes = 1 if request.seed is None else request.seed, request.wishes(task)
+    examples = task.read(request.inputs)
+    held_out = task.read(request.valid) if request.valid else None
+    import_ahead()
+    survey = task.survey(examples, seed, lambda done: shown.tick(f"reading {task.examples}", done))
+    if request.init:
+        wishes = merge(task.recipe, wishes, task.inherit(request.init, wishes))
+    plan = task.propose(survey, wishes, device, pace_for(wishes, device))
+    for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
+        shown.say(line)
+    processor = task.fit(survey, plan.recipe, request.init)
+    given = Given(examples, held_out, survey, plan.recipe, processor)
+    with writing(run_folder.data):
+        data = task.prepare(run_folder.data, given, lambda done: shown.tick(f"encoding {task.examples}", done))
+    for line in data.warnings:
+        shown.say(f"warning: {line}")
+    describe(shown, task, plan.recipe, processor, data, device)
+    paths = [*examples.paths, *(held_out.paths if held_out else ())]
+    write_setup(task, run_folder, Setup(plan.recipe, seed, task.facts(examples), processor, data), paths)
+
+
+def import_ahead() -> None:
+    """Load now what a training loads in any case: later it would settle between the texts and pin their memory."""
+    with deferred():
+        for module in ("sentencepiece", "torch._dynamo"):
+            import_module(module)
+
+
+def describe(shown: Progress, task: Task, recipe: Recipe, processor: Any, data: Prepared, device: str) -> None:
+    """Say what will be trained."""
+    with torch.device("meta"):
+        parameters = count_parameters(new_model(task.learner(recipe, processor), recipe))
+    limit = f"{recipe.train.minutes:g} minutes" if recipe.train.minutes else f"{recipe.train.steps:,} steps"
+    shown.say(
+        f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} {task.examples} for {limit} on "
+        f"{device}, {len(data.valid()):,} {task.examples} held out"
+    )
+
+
+def new_model(learner: Learner, recipe: Recipe) -> nn.Module:
+    """Return a new model, or as many as are trained side by side."""
+    return make_ensemble(learner.new_model, recipe.num_members)
+
+
+def write_setup(task: Task, run_folder: RunFolder, setup: Setup, inputs: Sequence[Path]) -> None:
+    """Write what was decided; run.json comes last, so that its presence means that all of it is there."""
+    paths = [
+        *task.save_processor(run_folder.training, setup.processor),
+        run_folder.write_inputs(inputs),
+        *sorted(path for path in run_folder.data.rglob("*") if path.is_file()),
+    ]
+    run_folder.write(
+        {
+            "task": task.name,
+            "recipe": setup.recipe.model_dump(mode="json"),
+            "seed": setup.seed,
+            "facts": setup.facts,
+            "files": run_folder.digests(paths),
+        }
+    )
+
+
+def read_setup(task: Task, run_folder: RunFolder) -> Setup:
+    """Read what `write_setup` wrote."""
+    content = run_folder.read()
+    return Setup(
+        recipe=make_recipe(task.recipe, content["recipe"]),
+        seed=content["seed"],
+        facts=content["facts"],
+        processor=task.load_processor(run_folder.training),
+        data=Prepared(run_folder.data),
+        inputs=run_folder.inputs(),
+    )
+
+
+def set_up_again(task: Task, request: Request, run_folder: RunFolder) -> None:
+    """Check that a run can go on, and take over what may be changed: the `train` part of its recipe."""
+    content = run_folder.read()
+    run_folder.refuse_damaged(content["files"])
+    run_folder.refuse_changed_input()
+    for path in request.inputs[:1]:
+        run_folder.refuse_other_input(path)
+    wishes = request.wishes(task)
+    refuse_changed_parts(wishes)
+    recipe = make_recipe(task.recipe, merge(task.recipe, content["recipe"], wishes))
+    run_folder.write({**content, "recipe": recipe.model_dump(mode="json")})
+
+
+def refuse_changed_parts(wishes: Wishes) -> None:
+    """Refuse, on resuming, to change what the weights or the data were made with."""
+    fixed = sorted(wishes.keys() - {"train"})
+    if fixed:
+        raise ConfigError(f"A resumed run keeps its {fixed[0]} part; only train.… can be changed.")
+    if "batch_tokens" in wishes.get("train", {}):
+        raise ConfigError("A resumed run keeps its train.batch_tokens, which decides where it stands in its data.")
+
+
+def refuse_new_start(request: Request) -> None:
+    """Refuse, on resuming, what only the beginning of a run can decide."""
+    given = {"--seed": request.seed, "--valid": request.valid, "--init": request.init}
+    for option, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"A resumed run keeps what it began with, so {option} cannot be given.", "Leave it out."
+            )
