@@ -16,8 +16,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sixfold.machine import num_cores
-
 
 @dataclass(frozen=True)
 class Record:
@@ -40,6 +38,11 @@ def record(benchmark: str, case: str, engine: str, metric: str, values: Sequence
     """Return the record of one number that was measured several times."""
     middle = float(statistics.median(values))
     return Record(benchmark, case, engine, metric, middle, min(values), max(values), len(values), unit)
+
+
+def counted(benchmark: str, case: str, engine: str, metric: str, number: int, unit: str) -> Record:
+    """Return the record of a count, which says nothing about speed: it is made without importing sixfold."""
+    return Record(benchmark, case, engine, metric, number, number, number, 1, unit, machine=processor())
 
 
 def take_turns(
@@ -72,9 +75,16 @@ def run(command: list[str]) -> tuple[str, float]:
 
 def machine() -> str:
     """Return the processor's name and how many cores may be used."""
+    from sixfold.machine import num_cores  # here, so that a benchmark can count without importing sixfold
+
+    return f"{processor()}, {num_cores()} cores"
+
+
+def processor() -> str:
+    """Return the processor's name."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.processor() or platform.machine()}, {num_cores()} cores"
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def versions() -> dict[str, str]:
@@ -104,5 +114,10 @@ def publish(records: Sequence[Record], title: str, json_file: Path | None) -> No
         numbers = map(shown, (each.value, each.low, each.high))
         table.add_row(each.case, each.engine, each.metric, *numbers, each.unit)
     Console().print(table)
+    write_records(records, json_file)
+
+
+def write_records(records: Sequence[Record], json_file: Path | None) -> None:
+    """Write the records if a file is given."""
     if json_file:
         json_file.write_text(json.dumps([asdict(each) for each in records], indent=1) + "\n")

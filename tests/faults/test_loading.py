@@ -38,10 +38,11 @@ NUM_DAMAGES = 50
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model folder as it is written today."""
-    from sixfold.models.folder import load_info, load_tokenizer, load_weights, save_model
+    from sixfold.models.folder import load_info, load_members, load_tokenizer, save_model
+    from sixfold.models.weights import weights_of
 
     info = load_info(STORED)
-    weights = load_weights(STORED, info).state_dict()
+    weights = [weights_of(model) for model in load_members(STORED, info)]
     save_model(tmp_path / "model", info, weights, load_tokenizer(STORED, info), "# A card\n")
     return tmp_path / "model"
 

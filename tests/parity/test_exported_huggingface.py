@@ -9,6 +9,7 @@ import torch
 
 from sixfold.convert.huggingface import CLASSES, make_config, state
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.text import SpecialIds
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 transformers = pytest.importorskip("transformers")
@@ -35,8 +36,8 @@ def test_an_exported_model_computes_the_same_logits(choices: dict[str, object]) 
     ).eval()
     for weight in ours.parameters():
         weight += 0.2 * torch.randn_like(weight)
-    positions = ours.source_positions(0, POSITIONS), ours.target_positions(0, POSITIONS)
-    theirs = getattr(transformers, CLASSES[ours.config.norm])(make_config(ours.config, POSITIONS)).eval()
+    positions = ours.source.positions(0, POSITIONS), ours.target.positions(0, POSITIONS)
+    theirs = getattr(transformers, CLASSES[ours.config.norm])(make_config(ours.config, SpecialIds(), POSITIONS)).eval()
     theirs.load_state_dict(state(ours, positions), strict=False)
     theirs.double()
     logits = theirs(input_ids=SOURCE, attention_mask=(SOURCE != 0).long(), decoder_input_ids=TARGET).logits

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.weights import weights_of
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 transformers = pytest.importorskip("transformers")
@@ -78,32 +79,30 @@ def marian_attention(name: str, weights: dict[str, Tensor], ours: str) -> dict[s
 
 def marian_norm(name: str, weights: dict[str, Tensor], ours: str) -> dict[str, Tensor]:
     """Return one layer normalisation's weights: they lie along the stream."""
-    return {f"{name}.{kind}": weights[f"{ours}.norm.{kind}"][HALVES] for kind in ("weight", "bias")}
+    return {f"{name}.{kind}": weights[f"{ours}_norm.{kind}"][HALVES] for kind in ("weight", "bias")}
 
 
 def marian_layer(name: str, weights: dict[str, Tensor], ours: str) -> dict[str, Tensor]:
     """Return one layer's weights as Marian names and orders them."""
-    is_decoder = ours.startswith("decoder")
-    attention = "self_attention" if is_decoder else "attention"
     layer = {
         f"{name}.fc1.weight": weights[f"{ours}.feed_forward.inner.weight"][:, HALVES],
         f"{name}.fc1.bias": weights[f"{ours}.feed_forward.inner.bias"],
         f"{name}.fc2.weight": weights[f"{ours}.feed_forward.outer.weight"][HALVES],
         f"{name}.fc2.bias": weights[f"{ours}.feed_forward.outer.bias"][HALVES],
-        **marian_norm(f"{name}.final_layer_norm", weights, f"{ours}.feed_forward_residual"),
-        **marian_attention(f"{name}.self_attn", weights, f"{ours}.{attention}"),
-        **marian_norm(f"{name}.self_attn_layer_norm", weights, f"{ours}.{attention}_residual"),
+        **marian_norm(f"{name}.final_layer_norm", weights, f"{ours}.feed_forward"),
+        **marian_attention(f"{name}.self_attn", weights, f"{ours}.self_attention"),
+        **marian_norm(f"{name}.self_attn_layer_norm", weights, f"{ours}.self_attention"),
     }
-    if is_decoder:
+    if ours.startswith("decoder"):
         layer |= marian_attention(f"{name}.encoder_attn", weights, f"{ours}.cross_attention")
-        layer |= marian_norm(f"{name}.encoder_attn_layer_norm", weights, f"{ours}.cross_attention_residual")
+        layer |= marian_norm(f"{name}.encoder_attn_layer_norm", weights, f"{ours}.cross_attention")
     return layer
 
 
 def copy_to_marian(ours: EncoderDecoder, marian: torch.nn.Module) -> None:
     """Give Marian our weights, and prove that none of its own is left but the sinusoids."""
-    weights = ours.state_dict()
-    copied = {"model.shared.weight": weights["embedding.weight"][:, HALVES]}
+    weights = weights_of(ours)
+    copied = {"model.shared.weight": weights["source.embedding.weight"][:, HALVES]}
     for side, stack in (("encoder", ours.encoder), ("decoder", ours.decoder)):
         for i in range(len(stack.layers)):
             copied |= marian_layer(f"model.{side}.layers.{i}", weights, f"{side}.layers.{i}")

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.nn import MultiHeadAttention, causal_mask, sinusoids
+from sixfold.models.weights import weights_of
+from sixfold.nn import BlockConfig, MultiHeadAttention, causal_mask, sinusoids
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -22,8 +23,8 @@ WEIGHT_NAMES = [  # ours, torch's
     ("cross_attention.project.weight", "multihead_attn.in_proj_weight"),
     ("cross_attention.project.bias", "multihead_attn.in_proj_bias"),
     ("cross_attention.output", "multihead_attn.out_proj"),
-    ("self_attention_residual.norm", "norm1"),
-    ("cross_attention_residual.norm", "norm2"),
+    ("self_attention_norm", "norm1"),
+    ("cross_attention_norm", "norm2"),
     ("feed_forward.inner", "linear1"),
     ("feed_forward.outer", "linear2"),
 ]
@@ -69,9 +70,8 @@ class TorchTransformer(nn.Module):
 
 def torch_name(name: str) -> str:
     """Return what torch.nn calls one of our parameters."""
-    if name.startswith("encoder"):  # its layers have no attention to a memory: two norms, not three
-        name = name.replace(".attention", ".self_attention").replace("feed_forward_residual.norm", "norm2")
-    name = name.replace("feed_forward_residual.norm", "norm3").replace("embedding.weight", "embedding")
+    last = "norm2" if name.startswith("encoder") else "norm3"  # its layers have no attention to a memory
+    name = name.replace("feed_forward_norm", last).replace("source.embedding.weight", "embedding")
     for ours, theirs in WEIGHT_NAMES:
         name = name.replace(ours, theirs)
     return name
@@ -86,8 +86,8 @@ def pair_of_models(norm: str, num_layers: tuple[int, int]) -> tuple[EncoderDecod
     with torch.no_grad():
         for weight in ours.parameters():
             weight += 0.1 * torch.randn_like(weight)
-    theirs = TorchTransformer(ours.embedding.weight, num_layers, norm == "pre")
-    weights = {torch_name(name): weight for name, weight in ours.state_dict().items()}
+    theirs = TorchTransformer(ours.head.weight, num_layers, norm == "pre")
+    weights = {torch_name(name): weight for name, weight in weights_of(ours).items()}
     theirs.load_state_dict(weights, strict=True)
     return ours, theirs
 
@@ -131,7 +131,7 @@ def test_in_float64_nothing_but_rounding_is_left(norm: str) -> None:
 
 
 def test_multi_head_attention_equals_torch_with_padding() -> None:
-    ours = MultiHeadAttention(D_MODEL, HEADS, D_MODEL // HEADS, D_MODEL // HEADS, bias=True)
+    ours = MultiHeadAttention(BlockConfig(d_model=D_MODEL, heads=HEADS, attention_bias=True))
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True)
     ours.project.load_state_dict({"weight": theirs.in_proj_weight, "bias": theirs.in_proj_bias})
     ours.output.load_state_dict(theirs.out_proj.state_dict())

@@ -16,9 +16,8 @@ import torch
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.decode.translate import Translation, Translator
 from sixfold.errors import WorkError
-from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.tasks.translate.held_out import held_out
-from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
+from sixfold.text import Tokenizer
 from sixfold.text.bpe_dropout import SPACE_MARK
 
 TOLERANCE = 1e-4  # of a token's log-probability: float32 sums in another order round differently
@@ -89,9 +88,9 @@ def compare_texts(ours: Translator, theirs: Engine, texts: Sequence[str], found:
     for text, our, their, limit in zip(texts, found, outputs, limits, strict=True):
         if our.text.strip() == their.text.replace("\n", " ").strip():
             continue
-        ids = their.ids if len(their.ids) == limit else [*their.ids, EOS_ID]
+        ids = their.ids if len(their.ids) == limit else [*their.ids, ours.tokenizer.special.eos]
         is_same = ours.tokenizer.decode(their.ids).strip() == their.text.strip()
-        if not is_same or shortfall(ours.model, ours.tokenizer.encode(text), ids) > TOLERANCE:
+        if not is_same or shortfall(ours, text, ids) > TOLERANCE:
             raise WorkError(
                 f"The exported model translates differently, so it was removed.\n"
                 f"  source: {text}\n  here:   {our.text}\n  there:  {their.text}"
@@ -101,10 +100,12 @@ def compare_texts(ours: Translator, theirs: Engine, texts: Sequence[str], found:
 
 
 @torch.inference_mode()
-def shortfall(model: EncoderDecoder, source: list[int], target: list[int]) -> float:
+def shortfall(ours: Translator, source: str, target: list[int]) -> float:
     """Return how much less probable than the best choice any token of a translation is, in log-probability."""
-    logits = model(torch.tensor([[*source, EOS_ID]]), torch.tensor([[BOS_ID, *target[:-1]]]))[0]  # (T, V)
-    logits[:, [PAD_ID, BOS_ID, UNK_ID]] = float("-inf")
+    special = ours.tokenizer.special
+    given = torch.tensor([[*ours.tokenizer.encode(source), special.eos]])
+    logits = ours.model(given, torch.tensor([[special.bos, *target[:-1]]]))[0]  # (T, V)
+    logits[:, special.never_chosen] = float("-inf")
     chosen = logits.gather(1, torch.tensor(target)[:, None])[:, 0]
     return float((logits.max(dim=1).values - chosen).max())
 

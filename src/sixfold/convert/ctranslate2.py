@@ -19,7 +19,6 @@ from sixfold.machine import num_cores
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.nn import Stack
 from sixfold.nn.layout import AttentionWeights, Linear, NormWeights, final_norm_weights, layers_of
-from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 if TYPE_CHECKING:
     from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
@@ -83,12 +82,13 @@ def refuse_unsupported(config: EncoderDecoderConfig) -> None:
 def write(translator: Translator, out: Path) -> None:
     """Write model, vocabulary and tokenizer into a folder."""
     spec = make_spec(translator)
+    special = translator.tokenizer.special
     pieces = translator.tokenizer.pieces(range(translator.tokenizer.vocabulary))
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
-    spec.config.unk_token = pieces[UNK_ID]
-    spec.config.bos_token = spec.config.decoder_start_token = pieces[BOS_ID]
-    spec.config.eos_token = pieces[EOS_ID]
+    spec.config.unk_token = pieces[special.unk]
+    spec.config.bos_token = spec.config.decoder_start_token = pieces[special.bos]
+    spec.config.eos_token = pieces[special.eos]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = translator.model.config.norm_epsilon
     spec.validate()
@@ -176,7 +176,9 @@ class CTranslate2Engine:
         self.translator = ctranslate2.Translator(
             str(folder), compute_type=compute_type, intra_threads=num_cores(), max_queued_batches=-1
         )
-        self.not_text = [[self.tokenizer.id_to_piece(i)] for i in (PAD_ID, BOS_ID)]
+        self.not_text = [
+            [self.tokenizer.id_to_piece(i)] for i in (self.tokenizer.pad_id(), self.tokenizer.bos_id())
+        ]
 
     def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
         """Return the greedy translation of each text, of at most so many tokens before the end mark."""

@@ -56,7 +56,6 @@ def refuse_unusual(config: EncoderDecoderConfig, engine: str) -> None:
         "norm_kind": config.norm_kind != "layer",
         "activation": config.activation != "relu",
         "gated": config.gated,
-        "key_value_heads": config.key_value_heads not in (0, config.heads),
     }
     if names := [name for name, is_unusual in unusual.items() if is_unusual]:
         raise ConfigError(f"This model cannot be exported to {engine}: model.{names[0]} is not the paper's.")

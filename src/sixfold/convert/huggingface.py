@@ -29,12 +29,13 @@ from sixfold.errors import ConfigError, MissingExtraError
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import Stack
 from sixfold.nn.layout import AttentionWeights, Linear, NormWeights, final_norm_weights, layers_of
-from sixfold.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
+from sixfold.text import SpecialIds, Tokenizer
 
 if TYPE_CHECKING:
     from transformers import MarianTokenizer, PretrainedConfig, PreTrainedModel
 
 BATCH = 16
+EPSILON = 1e-5  # of the norms of both classes, not a choice there
 CLASSES = {"post": "MarianMTModel", "pre": "PegasusForConditionalGeneration"}
 # What their models have beside the weights we give: sinusoids, views of the shared matrix, and a bias of zeros.
 DERIVED = ("embed_positions.weight", "embed_tokens.weight", "lm_head.weight", "final_logits_bias")
@@ -83,6 +84,8 @@ def refuse_unsupported(config: EncoderDecoderConfig) -> None:
     width = config.d_model // config.heads
     if config.positions == "learned" and config.norm == "post":
         reason = "its positions are learned, and Marian, the class for post-norm models, computes them"
+    elif config.norm_epsilon != EPSILON:
+        reason = f"its norms add {config.norm_epsilon:g} to the variance, and theirs {EPSILON:g}"
     elif config.attention_width:
         reason = f"its self-attention is restricted (attention_width={config.attention_width}), and theirs is full"
     elif config.d_model % config.heads:
@@ -100,12 +103,15 @@ def write(translator: Translator, out: Path) -> None:
     import transformers
 
     model, positions = translator.model, position_tables(translator)
+    special = translator.tokenizer.special
     num_positions = len(positions[0])
-    theirs = getattr(transformers, CLASSES[model.config.norm])(make_config(model.config, num_positions))
+    theirs = getattr(transformers, CLASSES[model.config.norm])(make_config(model.config, special, num_positions))
     missing, unexpected = theirs.load_state_dict(state(model, positions), strict=False)
     assert not unexpected, unexpected
     assert all(name.endswith(DERIVED) for name in missing), missing
-    theirs.generation_config = transformers.GenerationConfig(**generation(translator.decode, num_positions))
+    theirs.generation_config = transformers.GenerationConfig(
+        **generation(translator.decode, special, num_positions)
+    )
     try:
         theirs.save_pretrained(out)
     except SafetensorError as error:  # it says only in words which error of the disk it met
@@ -113,7 +119,7 @@ def write(translator: Translator, out: Path) -> None:
     write_tokenizer(translator.tokenizer, out, num_positions)
 
 
-def make_config(config: EncoderDecoderConfig, num_positions: int) -> PretrainedConfig:
+def make_config(config: EncoderDecoderConfig, special: SpecialIds, num_positions: int) -> PretrainedConfig:
     """Return the configuration of the same architecture."""
     import transformers
 
@@ -131,25 +137,27 @@ def make_config(config: EncoderDecoderConfig, num_positions: int) -> PretrainedC
         scale_embedding=True,
         dropout=config.dropout,
         max_position_embeddings=num_positions,
-        pad_token_id=PAD_ID,
-        bos_token_id=BOS_ID,
-        eos_token_id=EOS_ID,
-        decoder_start_token_id=BOS_ID,
+        pad_token_id=special.pad,
+        bos_token_id=special.bos,
+        eos_token_id=special.eos,
+        decoder_start_token_id=special.bos,
         forced_eos_token_id=None,
     )
 
 
-def generation(decode: DecodeConfig, num_positions: int) -> dict[str, int | float | list[int]]:
+def generation(
+    decode: DecodeConfig, special: SpecialIds, num_positions: int
+) -> dict[str, int | float | list[int]]:
     """Return how `generate` searches by default; its length penalty is length^α, not that of our search."""
     return {
         "num_beams": decode.beam,
         "length_penalty": decode.length_penalty,
         "max_length": num_positions // 2,
-        "suppress_tokens": [PAD_ID, BOS_ID, UNK_ID],
-        "pad_token_id": PAD_ID,
-        "bos_token_id": BOS_ID,
-        "eos_token_id": EOS_ID,
-        "decoder_start_token_id": BOS_ID,
+        "suppress_tokens": [*special.never_chosen],
+        "pad_token_id": special.pad,
+        "bos_token_id": special.bos,
+        "eos_token_id": special.eos,
+        "decoder_start_token_id": special.bos,
     }
 
 
@@ -219,9 +227,9 @@ def write_tokenizer(tokenizer: Tokenizer, out: Path, num_positions: int) -> None
         (out / name).write_bytes(plain_tokenizer(tokenizer.model))
     content = {
         "tokenizer_class": "MarianTokenizer",
-        "pad_token": pieces[PAD_ID],
-        "eos_token": pieces[EOS_ID],
-        "unk_token": pieces[UNK_ID],
+        "pad_token": pieces[tokenizer.special.pad],
+        "eos_token": pieces[tokenizer.special.eos],
+        "unk_token": pieces[tokenizer.special.unk],
         "model_max_length": num_positions,
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
@@ -259,7 +267,8 @@ class HuggingFaceEngine:
 
     def output(self, row: list[int]) -> Output:
         """Return what stands before the end mark."""
-        ids = row[: row.index(EOS_ID)] if EOS_ID in row else row
+        end = self.model.config.eos_token_id
+        ids = row[: row.index(end)] if end in row else row
         return Output(ids, self.tokenizer.decode(ids))
 
     @torch.inference_mode()
@@ -271,7 +280,9 @@ class HuggingFaceEngine:
             target_out = self.tokenizer(
                 text_target=[target for _, target in batch], return_tensors="pt", padding=True
             ).input_ids
-            target_in = torch.cat([torch.full((len(batch), 1), BOS_ID), target_out[:, :-1]], dim=1)
+            target_in = torch.cat(
+                [torch.full((len(batch), 1), self.model.config.decoder_start_token_id), target_out[:, :-1]], dim=1
+            )
             logits = self.model(**tokens, decoder_input_ids=target_in).logits
             scores += target_log_probabilities(logits, target_out).sum(dim=1).tolist()
         return scores

@@ -27,7 +27,7 @@ from sixfold.data.hashes import Mask, SeenHashes, contains, hash_texts
 from sixfold.data.readers import Pair, Pairs
 from sixfold.ticks import Tick, silent
 
-__all__ = ["Finding", "LengthStatistics", "Limits", "Report", "check_pairs", "clean_pairs"]
+__all__ = ["Finding", "LengthStatistics", "Limits", "Report", "check_pairs"]
 
 BATCH_PAIRS = 8192  # the first batch is also the sample from which the corpus is learned
 BATCH_CHARACTERS = 1 << 22  # so that very long lines do not make a batch large
@@ -44,7 +44,7 @@ class Finding:
     lines: tuple[int, ...]  # counted from 1 in the file of the same place in `files`
     files: tuple[str, ...]
     meaning: str
-    is_removed: bool  # whether clean_pairs leaves these pairs out
+    is_removed: bool  # whether a clean corpus is without these pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Report:
     """What was found in a corpus."""
 
     num_pairs: int
-    num_clean: int  # pairs without a fault that clean_pairs removes
+    num_clean: int  # pairs without a fault that is removed
     source: LengthStatistics
     target: LengthStatistics
     findings: tuple[Finding, ...]
@@ -108,12 +108,6 @@ def check_pairs(
         tally.add(batch)
         tick(tally.num_pairs)
     return tally.report()
-
-
-def clean_pairs(pairs: Pairs, test: Pairs | None = None, limits: Limits | None = None) -> Iterator[Pair]:
-    """Yield the pairs without a fault that should be removed, in order."""
-    for batch in judged_batches(pairs, test, limits or Limits()):
-        yield from batch.clean()
 
 
 def judged_batches(pairs: Pairs, test: Pairs | None, limits: Limits) -> Iterator[Batch]:

@@ -13,6 +13,7 @@ import errno
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -92,7 +93,7 @@ class ModelInfo(BaseModel):
 
     format: int = Field(FORMAT, ge=1)
     kind: KindName = "encoder_decoder"
-    task: Literal["translate"] = "translate"
+    task: str = Field("translate", pattern=r"^[a-z_]{1,40}$")
     sixfold: str = ""  # the version that wrote it
     model: SerializeAsAny[BlockConfig]
     processors: dict[Literal["source", "target"], Processor] = TEXT_TO_TEXT
@@ -114,10 +115,12 @@ class ModelInfo(BaseModel):
     @field_validator("weights")
     @classmethod
     def check_weights(cls, value: list[list[str]]) -> list[list[str]]:
-        """Refuse names that could lead out of the folder."""
+        """Refuse names that could lead out of the folder, and members without a file."""
         for name in (name for member in value for name in member):
             if not WEIGHTS_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no file of weights")
+        if not all(value):
+            raise ValueError("a member has no file of weights")
         return value
 
 
@@ -129,12 +132,12 @@ def weight_files(count: int) -> list[list[str]]:
 def save_model(
     folder: Path, info: ModelInfo, members: Sequence[dict[str, Tensor]], tokenizer: Tokenizer, card: str
 ) -> None:
-    """Write or replace a model; at every moment in between the folder holds whole weights, old or new.
+    """Write or replace a model; at every moment in between each of its weight files is whole, old or new.
 
-    The new digests are announced beside the old ones before the weights change place. A model of another shape
-    or tokenizer cannot be exchanged like that: the old one is given up first.
+    The new digests are announced beside the old ones before the weights change place. A model of another shape,
+    tokenizer or format cannot be exchanged like that: the old one is given up first.
     """
-    info = info.model_copy(update={"weights": weight_files(len(members))})
+    info = info.model_copy(update={"format": FORMAT, "weights": weight_files(len(members))})
     names = [name for [name] in info.weights]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,6 +155,15 @@ def save_model(
         if before:
             write_info(folder, info, digests)
     write_info(folder, info, {name: FileDigest(sha256=each.sha256) for name, each in digests.items()})
+    remove_other_weights(folder, names)
+
+
+def remove_other_weights(folder: Path, names: Sequence[str]) -> None:
+    """Remove what a larger ensemble left behind."""
+    for path in folder.glob("weights-*.safetensors"):
+        if WEIGHTS_NAME.fullmatch(path.name) and path.name not in names:
+            with writing(path):
+                path.unlink()
 
 
 def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: Tokenizer) -> dict[str, str]:
@@ -250,6 +262,8 @@ def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
     known = getattr(info.model, "vocabulary", tokenizer.vocabulary)
     if tokenizer.vocabulary != known:
         raise ModelFolderError(f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {known:,}.")
+    if any(side.special != tokenizer.special for side in info.processors.values()):
+        raise ModelFolderError(f"{path} has other special tokens than {CONFIG} says.")
     return tokenizer
 
 
@@ -270,13 +284,15 @@ def build_model(info: ModelInfo, weights: dict[str, Tensor]) -> nn.Module:
 
 def refuse_wrong_sizes(folder: Path, info: ModelInfo, expected: dict[str, Tensor]) -> None:
     """Refuse, before any memory is taken, files that cannot hold the tensors the configuration describes."""
-    needed = len(info.weights) * sum(4 * math.prod(tensor.shape) for tensor in expected.values())
-    paths = {checked(folder, name, info) for member in info.weights for name in member}
-    found = sum(path.stat().st_size for path in paths)
-    if not needed <= found <= needed + len(paths) * LARGEST_HEADER:
-        raise ModelFolderError(
-            f"{min(paths)} is {found:,} bytes; the configuration describes {needed:,} bytes of weights."
-        )
+    size = sum(4 * math.prod(tensor.shape) for tensor in expected.values())
+    for names, count in Counter(map(tuple, info.weights)).items():  # format 1 has all members in one file
+        paths = [checked(folder, name, info) for name in names]
+        needed, found = count * size, sum(path.stat().st_size for path in paths)
+        if not needed <= found <= needed + len(paths) * LARGEST_HEADER:
+            raise ModelFolderError(
+                f"{' and '.join(map(str, paths))} is {found:,} bytes; "
+                f"the configuration describes {needed:,} bytes of weights."
+            )
 
 
 def read_member(folder: Path, info: ModelInfo, number: int, expected: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 WEIGHTS = "weights.safetensors"  # one file, whose names begin with models.N. where there are several models
+KIND = "transformer"  # the only one there was
 RENAMED = (
     (r"^embedding\.", "source.embedding."),
     (r"^(source|target)_positions\.", r"\1.positions."),
@@ -26,13 +27,28 @@ def upgraded(content: dict[str, JsonValue]) -> dict[str, JsonValue]:
         rest["model"] = {key: value for key, value in model.items() if key != "members"}
     rest["languages"] = {side: rest.pop(f"{side}_language", "") for side in ("source", "target")}
     count = members if isinstance(members, int) and 1 <= members <= 16 else 1
-    return {**rest, "kind": "encoder_decoder", "task": "translate", "weights": [[WEIGHTS]] * count}
+    kind = rest.get("kind", KIND)
+    return {
+        **rest,
+        "kind": "encoder_decoder" if kind == KIND else kind,
+        "task": "translate",
+        "weights": [[WEIGHTS]] * count,
+    }
 
 
 def new_names(names: Iterable[str], member: int, num_members: int) -> dict[str, str]:
-    """Return, for each of today's names, the name in the file under which a member's tensor is stored there."""
-    prefix = f"models.{member}." if num_members > 1 else ""
-    return {renamed(name.removeprefix(prefix)): name for name in names if name.startswith(prefix)}
+    """Return, for each of today's names, the name in the file under which a member's tensor is stored there.
+
+    What belongs to no member keeps its name, so that whoever expects none such can refuse it.
+    """
+    prefixes = [f"models.{number}." for number in range(num_members)] if num_members > 1 else [""]
+    own = prefixes[member]
+    others = tuple(prefix for prefix in prefixes if prefix != own)
+    return {
+        renamed(name.removeprefix(own)) if name.startswith(own) else name: name
+        for name in names
+        if not name.startswith(others)
+    }
 
 
 def renamed(name: str) -> str:

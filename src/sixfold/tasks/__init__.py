@@ -75,6 +75,8 @@ def load(
     workers, long inputs are shared among so many processes of one thread each.
     """
     prepare()
-    from sixfold.decode.translate import load as open_translator
+    from sixfold.tasks.registry import task_of_folder
+    from sixfold.training.task import Opening
 
-    return open_translator(folder, device, partners, precision, num_workers)
+    opening = Opening(Path(folder), device, [Path(partner) for partner in partners], precision, num_workers)
+    return task_of_folder(opening.folder).open(opening)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sixfold.errors import ConfigError, TrainingError
+from pathlib import Path
+
+from sixfold.errors import ConfigError, ModelFolderError, TrainingError
+from sixfold.models.folder import load_info
 from sixfold.tasks.translate import Translate
 from sixfold.training.recipe import suggestion
 from sixfold.training.run_folder import RunFolder
@@ -31,6 +34,14 @@ def task_named(name: str) -> Task:
     """Return the task of that name."""
     if name not in TASKS:
         raise ConfigError(f"There is no task {name!r}.", suggestion(name, TASKS))
+    return TASKS[name]
+
+
+def task_of_folder(folder: Path) -> Task:
+    """Return the task that the model in a folder was trained for."""
+    name = load_info(folder).task
+    if name not in TASKS:
+        raise ModelFolderError(f"{folder} holds a model for the task {name!r}, which is not known here.")
     return TASKS[name]
 
 

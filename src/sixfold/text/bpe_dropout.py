@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from sixfold.text.tokens import NUM_RESERVED
-
+NUM_RESERVED = 4 + 256  # special tokens, and one token for each byte
 SPACE_MARK = "▁"  # SentencePiece's own stand-in for a space (U+2581)
 WORDS = re.compile(f"{SPACE_MARK}[^{SPACE_MARK}]*|[^{SPACE_MARK}]+")  # no piece reaches over the start of a word
 NEVER = float("-inf")

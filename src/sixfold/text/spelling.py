@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from sixfold.text.tokenizer import Tokenizer
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 UNKNOWN = "\ufffd"  # what bytes become that are no text
 
@@ -24,8 +24,8 @@ def spelling_of(tokenizer: Tokenizer) -> list[bytes]:
         bytes.fromhex(piece[3:5]) if is_byte else piece.replace("▁", " ").encode()
         for piece, is_byte in zip(pieces, are_bytes, strict=True)
     ]
-    for mark in (PAD_ID, BOS_ID, EOS_ID, UNK_ID):
-        spelling[mark] = b""
+    for special in astuple(tokenizer.special):
+        spelling[special] = b""
     return spelling
 
 

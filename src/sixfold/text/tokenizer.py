@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Literal
 
 from sixfold.errors import ConfigError, DataError, ModelFolderError
-from sixfold.text.bpe_dropout import SPACE_MARK, BpeDropout
+from sixfold.text.bpe_dropout import NUM_RESERVED, SPACE_MARK, BpeDropout
 from sixfold.text.special import SpecialIds
-from sixfold.text.tokens import BOS_ID, EOS_ID, NUM_RESERVED, PAD_ID, UNK_ID
 
 Subwords = Literal["bpe", "unigram"]
 
 LEARN_CHARACTERS = 4000  # of a longer line only this much is used to learn subwords
 NOT_LEARNED = str.maketrans(f"{SPACE_MARK}▅\t\0", "    ")  # SentencePiece keeps these for itself: spelled as bytes
 COVERAGE = 0.9995  # of the characters of a text; the rarest ones are spelled as bytes
-RESERVED = [PAD_ID, BOS_ID, EOS_ID, UNK_ID]
+OURS = SpecialIds()
+RESERVED = {OURS.pad, OURS.bos, OURS.eos, OURS.unk}
 
 
 class Tokenizer:
@@ -46,9 +46,9 @@ class Tokenizer:
         except (RuntimeError, UnicodeDecodeError) as error:
             raise ModelFolderError("The tokenizer is not a SentencePiece model.") from error
         self.special = SpecialIds(processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
-        if self.special != SpecialIds():
+        if self.special != OURS:
             raise ModelFolderError("The tokenizer has other reserved tokens than ours.")
-        if UNK_ID in processor.piece_to_id([SPACE_MARK, "<0x00>"]):
+        if OURS.unk in processor.piece_to_id([SPACE_MARK, "<0x00>"]):
             raise ModelFolderError("The tokenizer has no space or no byte pieces, so it would lose text.")
         self.space_mark: list[int] = processor.piece_to_id([f"<0x{byte:02X}>" for byte in SPACE_MARK.encode()])
 
@@ -82,10 +82,10 @@ class Tokenizer:
             byte_fallback=True,
             split_digits=True,
             max_sentence_length=5 * LEARN_CHARACTERS,
-            pad_id=PAD_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            unk_id=UNK_ID,
+            pad_id=OURS.pad,
+            bos_id=OURS.bos,
+            eos_id=OURS.eos,
+            unk_id=OURS.unk,
             minloglevel=2,
         )
         return cls(model.getvalue())

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -160,6 +160,17 @@ class Published:
     members: Sequence[Weights]
 
 
+@dataclass(frozen=True)
+class Opening:
+    """How a model folder is to be opened."""
+
+    folder: Path
+    device: str = "auto"
+    partners: Sequence[Path] = ()  # other models to average with
+    precision: Literal["float32", "int8"] = "float32"
+    num_workers: int = 1  # processes that share long inputs
+
+
 class Task(Protocol):
     """What can be learned from some kind of data, and how a run of it is set up."""
 
@@ -208,3 +219,6 @@ class Task(Protocol):
 
     def publish(self, folder: Path, published: Published) -> None:
         """Write the model folder."""
+
+    def open(self, opening: Opening) -> Opaque:
+        """Return what a person gets of a model folder: an object with a method such as `translate`."""

@@ -10,13 +10,15 @@ import pytest
 import torch
 
 from sixfold.data.corpora.phrasebook import sentences
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.translate import Translator
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
+from sixfold.models.folder import ModelInfo, save_model
+from sixfold.models.weights import weights_of
 from sixfold.text import Tokenizer
-from sixfold.text.tokens import NUM_RESERVED
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 32, "d_ff": 48, "heads": 4, "dropout": 0.1}
+BYTES = slice(4, 4 + 256)  # the tokens that stand for one byte each
 
 Make = Callable[..., Translator]
 Save = Callable[[Translator], Path]
@@ -43,10 +45,8 @@ def make(tokenizer: Tokenizer, seed: int) -> Make:  # noqa: ARG001
         with torch.no_grad():
             for weight in model.parameters():
                 weight += 0.2 * torch.randn_like(weight)
-            model.embedding.weight[4:NUM_RESERVED] *= (
-                0.01  # so that it writes no bytes, and so nothing incomparable
-            )
-        return Translator(model, tokenizer, DecodeConfig(extra_tokens=10))
+            model.head.weight[BYTES] *= 0.01  # so that it writes no bytes, and so nothing incomparable
+        return Translator([model], tokenizer, DecodeConfig(extra_tokens=10))
 
     return make_translator
 
@@ -57,8 +57,8 @@ def save(tmp_path: Path) -> Save:
 
     def save_translator(translator: Translator) -> Path:
         folder = tmp_path / "model"
-        info = ModelInfo(model=translator.model.config, decode=translator.decode)
-        save_model(folder, info, translator.model.state_dict(), translator.tokenizer, "a model\n")
+        info = ModelInfo(model=translator.model.config, decode=translator.decode.model_dump())
+        save_model(folder, info, [weights_of(translator.model)], translator.tokenizer, "a model\n")
         return folder
 
     return save_translator

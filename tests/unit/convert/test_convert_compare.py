@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from sixfold.convert.compare import HELD_OUT, TOLERANCE, UNUSUAL, WRITTEN, Output, compare, sample
-from sixfold.data.shards import EncodedPair, ShardWriter
+from sixfold.convert.compare import TOLERANCE, UNUSUAL, WRITTEN, Output, compare, sample
+from sixfold.data.shards import Record, ShardWriter, token_type
 from sixfold.decode.translate import Translator
 from sixfold.errors import WorkError
-from sixfold.text import EOS_ID, Tokenizer
+from sixfold.tasks.translate.held_out import MOST
+from sixfold.text import SpecialIds, Tokenizer
 
 Make = Callable[..., Translator]
+EOS = SpecialIds().eos
 TEXTS = ("The old man sees a dog.", "I go home.")
 
 
@@ -31,7 +33,7 @@ class Same:
         found = [best for best, *_ in self.translator.search(texts, beam=1)]
         outputs = []
         for text, best, limit in zip(texts, found, limits, strict=True):
-            ids = [token for token in best.tokens[:limit] if token != EOS_ID]
+            ids = [token for token in best.tokens[:limit] if token != EOS]
             outputs.append(self.outputs.get(text, Output(ids, self.translator.tokenizer.decode(ids))))
         return outputs
 
@@ -64,7 +66,7 @@ def test_the_right_tokens_with_another_text_are_refused(make: Make) -> None:
 def test_a_translation_that_ends_too_early_is_refused(make: Make) -> None:
     torch.manual_seed(1)  # a model that writes long enough
     translator = make()
-    ids = [token for token in translator.search(["I go home."], beam=1)[0][0].tokens if token != EOS_ID]
+    ids = [token for token in translator.search(["I go home."], beam=1)[0][0].tokens if token != EOS]
     half = ids[: len(ids) // 2]
     output = Output(half, translator.tokenizer.decode(half))
     with pytest.raises(WorkError, match="translates differently"):
@@ -87,10 +89,10 @@ def test_a_tie_is_no_difference(make: Make) -> None:
         token for token in range(300, 400) if token not in (first, *translator.tokenizer.encode("I go home."))
     )
     with torch.no_grad():
-        translator.model.embedding.weight[twin] = translator.model.embedding.weight[first]
+        translator.model.head.weight[twin] = translator.model.head.weight[first]
     best = translator.search(["I go home."], beam=1)[0][0]
     swapped = {first: twin, twin: first}
-    ids = [swapped.get(token, token) for token in best.tokens if token != EOS_ID]
+    ids = [swapped.get(token, token) for token in best.tokens if token != EOS]
     output = Output(ids, translator.tokenizer.decode(ids))
     assert output.text != best.text
     assert compare(translator, Same(translator, {"I go home.": output}), TEXTS).num_ties == 1
@@ -100,13 +102,15 @@ def test_the_sample_holds_sentences_of_the_validation_while_they_are_there(
     tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     assert len(sample(tmp_path, tokenizer)) == WRITTEN + len(UNUSUAL)
-    writer = ShardWriter(tmp_path / "training" / "data" / "valid", tokenizer.vocabulary)
-    writer.write(EncodedPair(tokenizer.encode(f"Sentence {i}"), [], i) for i in range(100))
+    columns = dict.fromkeys(("source", "target"), token_type(tokenizer.vocabulary))
+    writer = ShardWriter(tmp_path / "training" / "data" / "valid", columns)
+    rows = (tokenizer.encode(f"Sentence {i}") for i in range(100))
+    writer.write(Record({"source": ids, "target": []}, i) for i, ids in enumerate(rows))
     writer.close()
     (tmp_path / "training" / "tokenizer.model").write_bytes(tokenizer.model)
     texts = sample(tmp_path, tokenizer)
     assert texts[:2] == ["Sentence 0", "Sentence 1"]
-    assert len(texts) == HELD_OUT + WRITTEN + len(UNUSUAL)
+    assert len(texts) == MOST + WRITTEN + len(UNUSUAL)
 
 
 def test_the_validation_of_another_tokenizer_is_left_alone(tokenizer: Tokenizer, tmp_path: Path) -> None:

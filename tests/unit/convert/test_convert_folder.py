@@ -9,8 +9,9 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sixfold.convert.folder import new_folder, plain_tokenizer
+from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual
 from sixfold.errors import ConfigError, WorkError
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.text import Tokenizer
 
 
@@ -70,3 +71,12 @@ def test_the_plain_tokenizer_spells_as_ours_does(tokenizer: Tokenizer, text: str
     if text:
         assert plain.encode(text) == ids
     assert plain.decode(ids) == text
+
+
+@pytest.mark.parametrize("choices", [{"norm_kind": "rms"}, {"activation": "gelu"}, {"gated": True}], ids=str)
+def test_layers_that_no_export_describes_yet_are_refused_by_the_name_of_the_setting(
+    choices: dict[str, object],
+) -> None:
+    [name] = choices
+    with pytest.raises(ConfigError, match=f"exported to Somewhere: model.{name}"):
+        refuse_unusual(EncoderDecoderConfig.model_validate({"vocabulary": 100, **choices}), "Somewhere")

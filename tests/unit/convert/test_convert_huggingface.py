@@ -31,12 +31,16 @@ CHOICES = {
     "pre-norm": {"norm": "pre"},
     "biases and unequal stacks": {"attention_bias": True, "encoder_layers": 2},
     "narrow heads": {"d_k": 3, "d_v": 5},
+    "shared keys and values": {"key_value_heads": 2, "d_k": 5},
+    "unscaled scores": {"score_scale": 1.0, "norm": "pre"},
+    "no biases": {"feed_forward_bias": False},
     "learned positions": {"positions": "learned", "max_positions": 100, "norm": "pre"},
 }
 REFUSED = {
     "Marian": {"positions": "learned"},
     "attention_width=5": {"attention_width": 5},
     "d_k=100": {"d_k": 100},
+    "variance": {"norm_epsilon": 1e-6},
     "evenly": {"heads": 7, "d_k": 8, "d_v": 8},
 }
 

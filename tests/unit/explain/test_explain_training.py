@@ -14,12 +14,12 @@ from sixfold.explain.training import MOST_POINTS, MOST_VALIDATIONS
 
 def step(number: int, loss: float = 2.0) -> dict[str, object]:
     return {"kind": "step", "step": number, "loss": loss, "grad_norm": 1.0, "learning_rate": 1e-3,
-            "target_tokens": 100, "epoch": number // 50, "pairs": 1, "seconds": number / 10}  # fmt: skip
+            "targets": 100, "epoch": number // 50, "pairs": 1, "seconds": number / 10}  # fmt: skip
 
 
 def validation(number: int, bleu: float, is_best: bool) -> dict[str, object]:
-    sample = {"source": "a", "translation": f"b {number}", "reference": "c"}
-    return {"kind": "validation", "step": number, "loss": 1.0, "bleu": bleu, "is_best": is_best,
+    sample = {"given": "a", "answer": f"b {number}", "expected": "c"}
+    return {"kind": "validation", "step": number, "loss": 1.0, "score_name": "BLEU", "score": bleu, "is_best": is_best,
             "weights": "single", "sample": sample}  # fmt: skip
 
 
@@ -36,7 +36,8 @@ def test_a_short_journal_is_shown_step_by_step(tmp_path: Path) -> None:
     found = read_training(written(tmp_path, records))
     assert [(point.step, point.loss) for point in found.points] == [(1, 4.0), (2, 3.0), (3, 2.0)]
     assert found.points[1].tokens_per_second == pytest.approx(1000)
-    assert [(each.step, each.bleu, each.translation) for each in found.validations] == [(2, 12.35, "b 2")]
+    assert [(each.step, each.score, each.answer) for each in found.validations] == [(2, 12.35, "b 2")]
+    assert [(each.score_name, each.given, each.expected) for each in found.validations] == [("BLEU", "a", "c")]
     assert (found.num_steps, found.epoch, found.seconds) == (3, 1, 0.3)
 
 
@@ -68,5 +69,5 @@ def test_a_folder_without_a_journal_is_refused_with_the_reason(tmp_path: Path) -
 def test_languages_come_from_the_run(tmp_path: Path) -> None:
     written(tmp_path, [step(1)])
     assert read_training(tmp_path).source_language == ""
-    (tmp_path / "training" / "run.json").write_text('{"languages": ["en", "de"]}')
+    (tmp_path / "training" / "run.json").write_text('{"facts": {"languages": ["en", "de"]}}')
     assert read_training(tmp_path).target_language == "de"

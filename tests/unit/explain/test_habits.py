@@ -131,5 +131,5 @@ def test_a_model_without_its_training_text_is_measured_on_the_grammar_if_it_read
     phrases: Translator, tmp_path
 ) -> None:
     found = sample_sentences(tmp_path, phrases)
-    is_english = phrases.info is not None and phrases.info.source_language == "en"
+    is_english = phrases.info is not None and phrases.info.languages.source == "en"
     assert bool(found) == is_english

@@ -13,7 +13,7 @@ import pytest
 from sixfold.explain.watch import watching
 
 STEP = {
-    "kind": "step", "step": 1, "loss": 2.0, "grad_norm": 1.0, "learning_rate": 1e-3, "target_tokens": 9,
+    "kind": "step", "step": 1, "loss": 2.0, "grad_norm": 1.0, "learning_rate": 1e-3, "targets": 9,
     "epoch": 0, "seconds": 1.0,
 }  # fmt: skip
 

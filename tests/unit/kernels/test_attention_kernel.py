@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sixfold.kernels import attention as kernel
-from sixfold.nn import MultiHeadAttention, attention, causal_mask
+from sixfold.nn import BlockConfig, MultiHeadAttention, attention, causal_mask
 
 pytestmark = [
     pytest.mark.usefixtures("seed"),
@@ -114,7 +114,7 @@ def test_the_number_of_threads_does_not_change_a_bit(threads: int) -> None:
 
 
 def test_without_a_compiler_attention_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, x = MultiHeadAttention(64, 2, 32, 32), torch.randn(3, 9, 64)
+    module, x = MultiHeadAttention(BlockConfig(d_model=64, heads=2)), torch.randn(3, 9, 64)
     with_kernels = module(x, x, causal_mask(9))
     monkeypatch.setenv("SIXFOLD_KERNELS", "off")
     assert not kernel.is_possible(x, 2, [64, 64, 64])

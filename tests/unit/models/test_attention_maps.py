@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sixfold.models.attention_maps import attention_maps, watched_hidden
+from sixfold.models.attention_maps import attention_maps
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 4, 2], [11, 12, 2, 0, 0, 0, 0]])
@@ -17,6 +17,8 @@ VARIANTS: dict[str, dict[str, object]] = {
     "restricted attention": {"attention_width": 1},
     "d_k is not d_v": {"heads": 3, "d_k": 5, "d_v": 7},
     "biases": {"attention_bias": True},
+    "shared keys and values": {"key_value_heads": 1},
+    "unscaled scores": {"score_scale": 1.0},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -31,7 +33,7 @@ def make_model(**choices: object) -> EncoderDecoder:
 @every_variant
 def test_watching_gives_the_same_output(variant: str) -> None:
     model = make_model(**VARIANTS[variant])
-    watched = watched_hidden(model, SOURCE, TARGET, lambda *_: None)
+    watched = model.hidden(SOURCE, TARGET, lambda *_: None)
     torch.testing.assert_close(watched, model.hidden(SOURCE, TARGET), rtol=0, atol=1e-5)
 
 

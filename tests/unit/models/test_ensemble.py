@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 import torch
 
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load
-from sixfold.errors import ConfigError, ModelFolderError
+from sixfold.errors import ModelFolderError
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, count_parameters
-from sixfold.models.ensemble import Ensemble, average, make_model
-from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_weights, save_model
+from sixfold.models.ensemble import Ensemble, average, make_ensemble, members_of
+from sixfold.models.folder import ModelInfo, load_info, load_members, save_model, weight_files
+from sixfold.models.weights import weights_of
 from sixfold.text import Tokenizer
-from sixfold.text.tokens import BACK_ID, EOS_ID
 
 pytestmark = pytest.mark.usefixtures("seed")
 
 TEXTS = ["old man", "the dog sees", "small house and tree", "blue", "", "woman paints a window"]
 TOKENIZER = Tokenizer.learn([*TEXTS, "alter Mann", "der Hund sieht", "kleines Haus"], 300)
 CONFIG = EncoderDecoderConfig(
-    encoder_layers=1, decoder_layers=2, d_model=16, d_ff=24, heads=2, vocabulary=TOKENIZER.vocabulary, members=3
+    encoder_layers=1, decoder_layers=2, d_model=16, d_ff=24, heads=2, vocabulary=TOKENIZER.vocabulary
 )
 DECODE = DecodeConfig(beam=3, extra_tokens=6, read_back=0.4)
+
+
+def make_model() -> EncoderDecoder:
+    return EncoderDecoder(CONFIG)
 
 
 @pytest.fixture
 def ensemble() -> Ensemble:
     """Return models with weights so large that they have opinions of their own."""
-    model = make_model(CONFIG)
+    model = make_ensemble(make_model, 3)
     assert isinstance(model, Ensemble)
     with torch.no_grad():
         for weight in model.parameters():
@@ -39,27 +45,24 @@ def ensemble() -> Ensemble:
     return model
 
 
-def save(folder: Path, model: Ensemble) -> Path:
+def save(folder: Path, ensemble: Ensemble) -> Path:
     """Write a model folder."""
-    save_model(folder, ModelInfo(model=model.config, decode=DECODE), model.state_dict(), TOKENIZER, "models\n")
+    info = ModelInfo(model=CONFIG, decode=DECODE.model_dump())
+    save_model(folder, info, [weights_of(model) for model in ensemble.models], TOKENIZER, "models\n")
     return folder
 
 
-def test_a_configuration_makes_so_many_different_models_of_one_shape() -> None:
-    model = make_model(CONFIG)
-    assert model.config == CONFIG
-    assert len(model.members) == 3
-    first, second, _ = (member.encoder.state_dict() for member in model.members)
-    assert not torch.equal(first["layers.0.attention.project.weight"], second["layers.0.attention.project.weight"])
-    alone = make_model(CONFIG.model_copy(update={"members": 1}))
+def test_an_ensemble_is_so_many_different_models_of_one_shape() -> None:
+    model = make_ensemble(make_model, 3)
+    assert isinstance(model, Ensemble)
+    assert members_of(model) == list(model.models)
+    assert len(model.models) == 3
+    first, second, _ = (member.encoder.layers[0].self_attention.project.weight for member in model.models)
+    assert not torch.equal(first, second)
+    alone = make_ensemble(make_model, 1)
     assert isinstance(alone, EncoderDecoder)
-    assert alone.members == [alone]
+    assert members_of(alone) == [alone]
     assert count_parameters(model) == 3 * count_parameters(alone)
-
-
-def test_one_transformer_is_not_several() -> None:
-    with pytest.raises(ConfigError, match="members=3"):
-        EncoderDecoder(CONFIG)
 
 
 def test_an_average_has_the_same_bits_wherever_it_stands() -> None:
@@ -74,34 +77,40 @@ def test_an_average_has_the_same_bits_wherever_it_stands() -> None:
 
 def test_the_probabilities_are_averaged(ensemble: Ensemble) -> None:
     source, target = torch.randint(4, CONFIG.vocabulary, (2, 2, 5))
-    mean = torch.stack([member(source, target).softmax(dim=-1) for member in ensemble.eval().members]).mean(dim=0)
+    mean = torch.stack([member(source, target).softmax(dim=-1) for member in ensemble.eval().models]).mean(dim=0)
     torch.testing.assert_close(ensemble(source, target).exp(), mean)
     torch.testing.assert_close(ensemble(source, target).log_softmax(dim=-1).exp(), mean)
 
 
 def test_a_folder_gives_back_every_member_bit_for_bit(ensemble: Ensemble, tmp_path: Path) -> None:
-    info = load_info(save(tmp_path, ensemble))
-    loaded = load_weights(tmp_path, info)
-    assert info.model.members == 3
-    assert loaded.config == ensemble.config
-    for name, tensor in ensemble.state_dict().items():
-        assert torch.equal(loaded.state_dict()[name], tensor)
+    loaded = load_members(tmp_path, load_info(save(tmp_path, ensemble)))
+    assert len(loaded) == 3
+    for found, saved in zip(loaded, ensemble.models, strict=True):
+        assert isinstance(found, EncoderDecoder)
+        assert found.config == CONFIG
+        weights = weights_of(saved)
+        assert weights_of(found).keys() == weights.keys()
+        assert all(torch.equal(tensor, weights[name]) for name, tensor in weights_of(found).items())
 
 
-@pytest.mark.parametrize("members", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_folder_with_another_number_of_models_than_it_says_is_refused(
-    ensemble: Ensemble, tmp_path: Path, members: int
+    ensemble: Ensemble, tmp_path: Path, count: int
 ) -> None:
-    info = load_info(save(tmp_path, ensemble))
-    other = info.model_copy(update={"model": info.model.model_copy(update={"members": members})})
-    with pytest.raises(ModelFolderError, match="configuration"):
-        load_weights(tmp_path, other)
+    path = save(tmp_path, ensemble) / "sixfold.json"
+    content = json.loads(path.read_bytes())
+    del content["files"]["sixfold.json"]
+    content["weights"] = weight_files(count)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelFolderError, match=r"weights-[234]\.safetensors"):
+        load(tmp_path, "cpu")
 
 
 def test_members_of_one_folder_translate_as_the_same_models_given_one_by_one(
     ensemble: Ensemble, tmp_path: Path
 ) -> None:
-    one_by_one = Translator(ensemble.members[0], TOKENIZER, DECODE, partners=ensemble.members[1:])
+    first, *others = ensemble.models
+    one_by_one = Translator([first], TOKENIZER, DECODE, partners=others)
     together = load(save(tmp_path, ensemble), "cpu")
     options = SearchOptions(n_best=3, read_back=0)
     assert together.search(TEXTS, options) == one_by_one.search(TEXTS, options)
@@ -110,23 +119,23 @@ def test_members_of_one_folder_translate_as_the_same_models_given_one_by_one(
 
 
 def test_all_members_read_back_and_partners_do_not(ensemble: Ensemble) -> None:
-    first, *others = ensemble.eval().members
+    (first, *others), special = ensemble.eval().models, TOKENIZER.special
     hypothesis, source = TOKENIZER.encode("der Hund"), TOKENIZER.encode("the dog sees")
-    inputs = torch.tensor([[*hypothesis, EOS_ID]]), torch.tensor([[BACK_ID, *source]])
-    expected = target_log_probabilities(ensemble(*inputs), torch.tensor([[*source, EOS_ID]])).sum().detach()
-    [together] = Translator(ensemble, TOKENIZER, DECODE).scores_back([hypothesis], [source])
+    inputs = torch.tensor([[*hypothesis, special.eos]]), torch.tensor([[special.reverse, *source]])
+    expected = target_log_probabilities(ensemble(*inputs), torch.tensor([[*source, special.eos]])).sum().detach()
+    [together] = Translator(list(ensemble.models), TOKENIZER, DECODE).scores_back([hypothesis], [source])
     assert together == pytest.approx(float(expected), abs=1e-4)
-    [alone] = Translator(first, TOKENIZER, DECODE).scores_back([hypothesis], [source])
+    [alone] = Translator([first], TOKENIZER, DECODE).scores_back([hypothesis], [source])
     assert alone != pytest.approx(together, abs=1e-2)
-    assert Translator(first, TOKENIZER, DECODE, partners=others).scores_back([hypothesis], [source]) == [alone]
+    assert Translator([first], TOKENIZER, DECODE, partners=others).scores_back([hypothesis], [source]) == [alone]
 
 
 def test_each_text_is_translated_alone_as_in_a_batch_by_all_members(ensemble: Ensemble) -> None:
-    translator = Translator(ensemble, TOKENIZER, DECODE)
+    translator = Translator(list(ensemble.models), TOKENIZER, DECODE)
     assert [translator.search([text])[0] for text in TEXTS] == translator.search(TEXTS)
 
 
 def test_the_first_member_can_be_had_alone(ensemble: Ensemble) -> None:
-    alone = Translator(ensemble, TOKENIZER, DECODE).alone()
-    assert alone.models == [ensemble.members[0]]
-    assert alone.search(TEXTS) == Translator(ensemble.members[0], TOKENIZER, DECODE).search(TEXTS)
+    alone = Translator(list(ensemble.models), TOKENIZER, DECODE).alone()
+    assert alone.models == [ensemble.models[0]]
+    assert alone.search(TEXTS) == Translator([ensemble.models[0]], TOKENIZER, DECODE).search(TEXTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import stat
 import struct
@@ -20,11 +21,21 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from sixfold.decode.config import DecodeConfig, decode_config
 from sixfold.decode.translate import load
 from sixfold.errors import ModelFolderError, WorkError
 from sixfold.files import sha256
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.models.folder import DecodeConfig, ModelInfo, load_info, load_tokenizer, load_weights, save_model
+from sixfold.models.folder import (
+    FORMAT,
+    Languages,
+    ModelInfo,
+    load_info,
+    load_members,
+    load_tokenizer,
+    save_model,
+)
+from sixfold.models.weights import weights_of
 from sixfold.text import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -41,19 +52,29 @@ def make_model(tokenizer: Tokenizer = TOKENIZER, **choices: object) -> EncoderDe
     return EncoderDecoder(EncoderDecoderConfig.model_validate({"vocabulary": tokenizer.vocabulary, **shape}))
 
 
-def save(folder: Path, model: EncoderDecoder, tokenizer: Tokenizer = TOKENIZER) -> None:
+def save(folder: Path, *models: EncoderDecoder, tokenizer: Tokenizer = TOKENIZER) -> None:
     """Write a model folder."""
     info = ModelInfo(
-        sixfold="0.1", model=model.config, source_language="en", decode=DecodeConfig(beam=5), scores={"BLEU": 12.5}
+        sixfold="0.1",
+        model=models[0].config,
+        languages=Languages(source="en"),
+        decode=DecodeConfig(beam=5).model_dump(),
+        scores={"BLEU": 12.5},
     )
-    save_model(folder, info, model.state_dict(), tokenizer, "# A card\n")
+    save_model(folder, info, [weights_of(model) for model in models], tokenizer, "# A card\n")
 
 
 def load_all(folder: Path) -> EncoderDecoder:
+    """Load everything that translating with one model needs."""
+    [model] = load_ensemble(folder)
+    return model
+
+
+def load_ensemble(folder: Path) -> list[EncoderDecoder]:
     """Load everything that translating needs."""
     info = load_info(folder)
     load_tokenizer(folder, info)
-    return load_weights(folder, info)
+    return load_members(folder, info)  # type: ignore[return-value]
 
 
 def refusal(folder: Path) -> str:
@@ -67,7 +88,7 @@ def refusal(folder: Path) -> str:
 
 def is_same(one: EncoderDecoder, other: EncoderDecoder) -> bool:
     """Whether two models have the same weights, bit for bit."""
-    weights, others = one.state_dict(), other.state_dict()
+    weights, others = weights_of(one), weights_of(other)
     return weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
 
 
@@ -96,7 +117,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "choices", [{}, {"norm": "pre", "positions": "learned"}, {"attention_bias": True, "d_k": 3}]
+    "choices",
+    [
+        {},
+        {"norm": "pre", "positions": "learned"},
+        {"attention_bias": True, "d_k": 3},
+        {"norm_kind": "rms", "gated": True, "activation": "silu", "key_value_heads": 1, "score_scale": 0.5},
+    ],
 )
 def test_a_saved_model_is_loaded_bit_for_bit(tmp_path: Path, choices: dict[str, object]) -> None:
     model = make_model(**choices)
@@ -106,7 +133,8 @@ def test_a_saved_model_is_loaded_bit_for_bit(tmp_path: Path, choices: dict[str, 
     assert loaded.config == model.config
     assert not loaded.training
     info = load_info(tmp_path)
-    assert (info.format, info.source_language, info.decode.beam, info.scores) == (1, "en", 5, {"BLEU": 12.5})
+    assert (info.format, info.languages.source, info.scores) == (FORMAT, "en", {"BLEU": 12.5})
+    assert decode_config(info).beam == 5
     assert load_tokenizer(tmp_path, info).model == TOKENIZER.model
 
 
@@ -125,7 +153,7 @@ def test_a_folder_holds_four_plain_files_that_anyone_may_read(tmp_path: Path) ->
 def test_tied_tensors_are_stored_once(folder: Path) -> None:
     stored = load_file(folder / "weights.safetensors")
     large = [name for name, tensor in stored.items() if TOKENIZER.vocabulary in tensor.shape]
-    assert large == ["embedding.weight"]
+    assert large == ["source.embedding.weight"]
 
 
 def test_loading_writes_nothing(folder: Path) -> None:
@@ -289,7 +317,7 @@ def test_a_shape_that_the_weights_do_not_have_is_refused_before_memory_is_taken(
     rewrite_config(folder, lambda config: config["model"].update(change))
     info, before = load_info(folder), peak_memory()
     with pytest.raises(ModelFolderError, match=r"weights\.safetensors"):
-        load_weights(folder, info)
+        load_members(folder, info)
     assert peak_memory() - before < 100 * 2**20
 
 
@@ -330,7 +358,7 @@ def with_another(weights: Weights) -> Weights:
 
 
 def not_finite(weights: Weights) -> Weights:
-    weights["embedding.weight"][5, 3] = float("nan")
+    weights["source.embedding.weight"][5, 3] = float("nan")
     return weights
 
 
@@ -407,6 +435,184 @@ def test_a_name_out_of_the_folder_in_the_list_of_files_is_refused(folder: Path, 
         load_info(folder)
 
 
+# Members
+
+
+def test_an_ensemble_of_three_has_three_files_of_weights_each_with_its_digest(tmp_path: Path) -> None:
+    models = [make_model() for _ in range(3)]
+    save(tmp_path, *models)
+    names = ["weights.safetensors", "weights-2.safetensors", "weights-3.safetensors"]
+    info = load_info(tmp_path)
+    assert info.weights == [[name] for name in names]
+    assert info.files.keys() == {"sixfold.json", "tokenizer.model", *names}
+    for name, model, loaded in zip(names, models, load_ensemble(tmp_path), strict=True):
+        assert is_same(loaded, model)
+        stored = load_file(tmp_path / name)
+        assert all(torch.equal(stored[key], tensor) for key, tensor in weights_of(model).items())
+        assert stored.keys() == weights_of(model).keys()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "weights-2.safetensors"])
+def test_damage_in_any_member_is_detected_and_its_file_is_named(tmp_path: Path, name: str, seed: int) -> None:
+    save(tmp_path, make_model(), make_model())
+    flipped, draw = bytearray((tmp_path / name).read_bytes()), random.Random(seed)
+    flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
+    (tmp_path / name).write_bytes(flipped)
+    with pytest.raises(ModelFolderError, match=re.escape(str(tmp_path / name))):
+        load_ensemble(tmp_path)
+
+
+def test_a_smaller_ensemble_leaves_no_weights_of_the_larger_one_behind(tmp_path: Path) -> None:
+    save(tmp_path, *(make_model() for _ in range(3)))
+    (tmp_path / "weights-of-my-own.safetensors").touch()
+    model = make_model()
+    save(tmp_path, model)
+    assert is_same(load_all(tmp_path), model)
+    assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == [
+        "weights-of-my-own.safetensors",
+        "weights.safetensors",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../weights.safetensors",
+        "../x",
+        "/etc/passwd",
+        "/weights.safetensors",
+        "weights-1/x",
+        "weights-1/weights.safetensors",
+        "./weights.safetensors",
+        "weights.safetensors\n",
+        "weights-٢.safetensors/../../x",
+        "training/weights.safetensors",
+        "sixfold.json",
+        "tokenizer.model",
+        "",
+    ],
+)
+def test_weights_that_lead_elsewhere_are_refused(folder: Path, name: str) -> None:
+    rewrite_config(folder, lambda config: config.update({"weights": [[name]]}))
+    with pytest.raises(ModelFolderError, match=r"sixfold\.json cannot be read: weights.*no file of weights"):
+        load_info(folder)
+
+
+@pytest.mark.parametrize("weights", [[], [[]], [["weights.safetensors"], []], [["weights.safetensors"]] * 17, "x"])
+def test_members_that_cannot_be_are_refused(folder: Path, weights: object) -> None:
+    rewrite_config(folder, lambda config: config.update({"weights": weights}))
+    with pytest.raises(ModelFolderError, match=r"sixfold\.json cannot be read: weights"):
+        load_info(folder)
+
+
+def test_one_file_of_weights_is_not_two_members(folder: Path) -> None:
+    rewrite_config(folder, lambda config: config.update({"weights": [["weights.safetensors"]] * 2}))
+    with pytest.raises(ModelFolderError, match=r"weights\.safetensors"):
+        load_ensemble(folder)
+
+
+def test_a_member_may_have_its_tensors_in_several_files(folder: Path) -> None:
+    model, names = load_all(folder), ["weights.safetensors", "weights-2.safetensors"]
+    stored = sorted(load_file(folder / names[0]).items())
+    for name, part in zip(names, (stored[:7], stored[7:]), strict=True):
+        save_file(dict(part), folder / name)
+        forge(folder, name, (folder / name).read_bytes())
+    rewrite_config(folder, lambda config: config.update({"weights": [names]}))
+    assert is_same(load_all(folder), model)
+
+
+def test_special_tokens_that_the_tokenizer_does_not_have_are_refused(folder: Path) -> None:
+    rewrite_config(folder, lambda config: config["processors"]["source"]["special"].update({"eos": 7}))
+    with pytest.raises(ModelFolderError, match="other special tokens"):
+        load_all(folder)
+
+
+# Format 1, which knew translation only and had all members in one file
+
+
+def name_in_format_1(name: str) -> str:
+    """Return what format 1 called a tensor of today."""
+    name = name.replace("source.embedding", "embedding")
+    name = re.sub(r"^(source|target)\.positions", r"\1_positions", name)
+    if name.startswith("encoder.layers"):
+        name = name.replace(".self_attention", ".attention")
+    return re.sub(r"_norm\.", "_residual.norm.", name)
+
+
+def save_format_1(folder: Path, *models: EncoderDecoder, changes: Weights | None = None) -> None:
+    """Write a model folder as it was written before format 2."""
+    folder.mkdir(exist_ok=True)
+    weights = dict(changes or {})
+    for number, model in enumerate(models):
+        prefix = f"models.{number}." if len(models) > 1 else ""
+        weights |= {prefix + name_in_format_1(name): tensor for name, tensor in weights_of(model).items()}
+    save_file(weights, folder / "weights.safetensors")
+    (folder / "tokenizer.model").write_bytes(TOKENIZER.model)
+    old_keys = "encoder_layers decoder_layers d_model d_ff heads d_k d_v dropout norm positions max_positions"
+    shape = models[0].config.model_dump(include={*old_keys.split(), "attention_bias", "vocabulary"})
+    content = {
+        "format": 1,
+        "kind": "transformer",
+        "sixfold": "0.1.0",
+        "model": {**shape, "attention_width": 0, **({"members": len(models)} if len(models) > 1 else {})},
+        "source_language": "en",
+        "target_language": "de",
+        "decode": {"beam": 5},
+        "files": {name: {"sha256": sha256(folder / name)} for name in ("weights.safetensors", "tokenizer.model")},
+    }
+    (folder / "sixfold.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("choices", [{}, {"norm": "pre", "positions": "learned", "attention_bias": True}])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_folder_of_format_1_is_loaded_bit_for_bit(
+    tmp_path: Path, count: int, choices: dict[str, object]
+) -> None:
+    models = [make_model(**choices) for _ in range(count)]
+    save_format_1(tmp_path, *models)
+    info, loaded = load_info(tmp_path), load_ensemble(tmp_path)
+    assert (info.format, info.languages.source, info.languages.target) == (1, "en", "de")
+    assert (info.kind, info.task, decode_config(info).beam) == ("encoder_decoder", "translate", 5)
+    assert len(loaded) == count
+    assert all(is_same(found, model) for found, model in zip(loaded, models, strict=True))
+    assert {found.config for found in loaded} == {models[0].config}
+
+
+@pytest.mark.parametrize("members", [1, 2, 4, 0, 17, -1, "two", 10**9])
+def test_a_folder_of_format_1_with_another_number_of_models_than_it_says_is_refused(
+    tmp_path: Path, members: object
+) -> None:
+    save_format_1(tmp_path, *(make_model() for _ in range(3)))
+    rewrite_config(tmp_path, lambda config: config["model"].update({"members": members}))
+    with pytest.raises(ModelFolderError, match=r"weights\.safetensors|sixfold\.json"):
+        load_ensemble(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["another", "embedding.weight", "models.7.embedding.weight"])
+def test_a_tensor_of_no_member_is_refused_in_format_1_too(tmp_path: Path, name: str) -> None:
+    save_format_1(tmp_path, make_model(), make_model(), changes={name: torch.zeros(3)})
+    with pytest.raises(ModelFolderError, match=f"tensor {name}"):
+        load_ensemble(tmp_path)
+
+
+def test_a_kind_of_model_that_format_1_did_not_have_is_refused(tmp_path: Path) -> None:
+    save_format_1(tmp_path, make_model())
+    rewrite_config(tmp_path, lambda config: config.update({"kind": "recurrent"}))
+    with pytest.raises(ModelFolderError, match=r"sixfold\.json cannot be read: kind"):
+        load_all(tmp_path)
+
+
+def test_what_was_loaded_from_format_1_is_saved_as_format_2_with_all_it_said(tmp_path: Path) -> None:
+    models = [make_model(), make_model()]
+    save_format_1(tmp_path / "old", *models)
+    old = load_info(tmp_path / "old")
+    save_model(tmp_path / "new", old, [weights_of(model) for model in models], TOKENIZER, "# A card\n")
+    new = load_info(tmp_path / "new")
+    assert (new.format, new.languages, new.decode, new.model) == (FORMAT, old.languages, old.decode, old.model)
+    assert new.weights == [["weights.safetensors"], ["weights-2.safetensors"]]
+    assert all(is_same(found, model) for found, model in zip(load_ensemble(tmp_path / "new"), models, strict=True))
+
+
 # Replacing
 
 
@@ -426,12 +632,12 @@ def crash_at(call: int) -> Callable[..., Path]:
     return crash
 
 
-def replace_and_crash(folder: Path, call: int, model: EncoderDecoder, tokenizer: Tokenizer = TOKENIZER) -> bool:
+def replace_and_crash(folder: Path, call: int, *models: EncoderDecoder, tokenizer: Tokenizer = TOKENIZER) -> bool:
     """Save over a folder, ending at the n-th rename; return whether it got to the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "replace", crash_at(call))
         try:
-            save(folder, model, tokenizer)
+            save(folder, *models, tokenizer=tokenizer)
         except Crash:
             return False
     return True
@@ -455,6 +661,60 @@ def test_a_folder_holds_a_whole_model_at_every_moment_it_is_replaced(tmp_path: P
     assert {False, True} == set(was_new)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_member_of_an_ensemble_is_whole_at_every_moment_it_is_replaced(tmp_path: Path, count: int) -> None:
+    old, new = [make_model() for _ in range(count)], [make_model() for _ in range(count)]
+    num_new = []
+    for call in range(30):
+        save(tmp_path, *old)
+        is_done = replace_and_crash(tmp_path, call, *new)
+        found = [is_same(loaded, model) for loaded, model in zip(load_ensemble(tmp_path), new, strict=True)]
+        kept = [is_same(loaded, model) for loaded, model in zip(load_ensemble(tmp_path), old, strict=True)]
+        assert [not is_new for is_new in found] == kept
+        num_new.append(sum(found))
+        if is_done:
+            break
+    assert is_done
+    assert num_new == sorted(num_new)
+    assert (num_new[0], num_new[-1]) == (0, count)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (3, 1)])
+def test_an_ensemble_of_another_size_is_never_mixed_with_the_old_one(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    old, new = [make_model() for _ in range(before)], [make_model() for _ in range(after)]
+    for call in range(30):
+        save(tmp_path, *old)
+        is_done = replace_and_crash(tmp_path, call, *new)
+        try:
+            found = load_ensemble(tmp_path)
+            assert all(is_same(loaded, model) for loaded, model in zip(found, new, strict=True))
+        except ModelFolderError:
+            assert not is_done
+        if is_done:
+            break
+    assert is_done
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_folder_of_format_1_that_is_replaced_holds_format_2_or_no_model_but_never_a_mixture(
+    tmp_path: Path, count: int
+) -> None:
+    old, new = [make_model() for _ in range(count)], [make_model() for _ in range(count)]
+    for call in range(30):
+        save_format_1(tmp_path, *old)
+        is_done = replace_and_crash(tmp_path, call, *new)
+        if not is_done and not (tmp_path / "sixfold.json").exists():
+            continue
+        assert load_info(tmp_path).format == FORMAT
+        found = load_ensemble(tmp_path)
+        assert all(is_same(loaded, model) for loaded, model in zip(found, new, strict=True))
+        if is_done:
+            break
+    assert is_done
+
+
 def test_a_crash_while_a_crash_is_being_repaired_leaves_a_whole_model_too(tmp_path: Path) -> None:
     models = [make_model() for _ in range(3)]
     for first in (2, 3, 4):
@@ -471,7 +731,7 @@ def test_a_model_of_another_shape_or_tokenizer_is_never_mixed_with_the_old_one(t
     old, new = make_model(), make_model(tokenizer, **({"d_ff": 20} if kind == "shape" else {}))
     for call in range(20):
         save(tmp_path, old)
-        is_done = replace_and_crash(tmp_path, call, new, tokenizer)
+        is_done = replace_and_crash(tmp_path, call, new, tokenizer=tokenizer)
         try:
             loaded = load(tmp_path, "cpu")
             parts = (is_same(loaded.model, new), loaded.tokenizer.model == tokenizer.model)
@@ -509,7 +769,7 @@ def test_a_reader_never_fails_while_a_writer_replaces_the_model(tmp_path: Path) 
 
     def write(version: int) -> None:
         with torch.no_grad():
-            model.embedding.weight.fill_(version)
+            model.head.weight.fill_(version)
         save(tmp_path, model)
 
     def write_on() -> None:
@@ -521,7 +781,7 @@ def test_a_reader_never_fails_while_a_writer_replaces_the_model(tmp_path: Path) 
     writer = threading.Thread(target=write_on)
     writer.start()
     try:
-        loaded = [load(tmp_path, "cpu").model.embedding.weight.detach() for _ in range(30)]
+        loaded = [load(tmp_path, "cpu").model.head.weight.detach() for _ in range(30)]
     finally:
         is_over.set()
         writer.join()
@@ -541,15 +801,16 @@ import resource, signal, sys
 from pathlib import Path
 import torch
 from sixfold.errors import WorkError
-from sixfold.models.folder import load_info, load_tokenizer, load_weights, save_model
+from sixfold.models.folder import load_info, load_members, load_tokenizer, save_model
+from sixfold.models.weights import weights_of
 
 folder = Path(sys.argv[1])
 info = load_info(folder)
-tokenizer, weights = load_tokenizer(folder, info), load_weights(folder, info).state_dict()
+tokenizer, [weights] = load_tokenizer(folder, info), map(weights_of, load_members(folder, info))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 try:
-    save_model(folder, info, {name: tensor + 1 for name, tensor in weights.items()}, tokenizer, "card")
+    save_model(folder, info, [{name: tensor + 1 for name, tensor in weights.items()}], tokenizer, "card")
 except WorkError as error:
     print(error.message, error.hint)
 """

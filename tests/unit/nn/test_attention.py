@@ -9,7 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from sixfold.nn import MultiHeadAttention, attention, causal_mask, fast_attention, local_mask, padding_mask
+from sixfold.nn import (
+    BlockConfig,
+    MultiHeadAttention,
+    attention,
+    causal_mask,
+    fast_attention,
+    local_mask,
+    padding_mask,
+)
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -108,7 +116,7 @@ def test_the_gradients_of_attention_are_those_of_finite_differences(attend: Atte
 
 
 def test_multi_head_attention_is_the_paper_formula_head_by_head() -> None:
-    module = MultiHeadAttention(d_model=10, heads=3, d_k=4, d_v=5, bias=True).double()
+    module = MultiHeadAttention(BlockConfig(d_model=10, heads=3, d_k=4, d_v=5, attention_bias=True)).double()
     torch.nn.init.normal_(module.project.bias)
     x, memory = torch.randn(2, 6, 10).double(), torch.randn(2, 8, 10).double()
     every_query, every_key, every_value = module.project.weight.split([12, 12, 15])
@@ -126,21 +134,60 @@ def test_multi_head_attention_is_the_paper_formula_head_by_head() -> None:
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_self_attention_equals_attention_to_an_equal_memory(bias: bool) -> None:
-    module = MultiHeadAttention(d_model=12, heads=3, d_k=4, d_v=5, bias=bias)
+    module = MultiHeadAttention(BlockConfig(d_model=12, heads=3, d_k=4, d_v=5, attention_bias=bias))
     x, mask = torch.randn(BATCH, LENGTH, 12), PADDING & causal_mask(LENGTH)
     torch.testing.assert_close(module(x, x, mask), module(x, x.clone(), mask))
 
 
-def test_the_form_with_weights_has_the_same_output() -> None:
-    module = MultiHeadAttention(d_model=12, heads=3, d_k=4, d_v=4)
+@pytest.mark.parametrize("choices", [{}, {"key_value_heads": 1}, {"score_scale": 0.7}], ids=str)
+def test_the_form_with_weights_has_the_same_output(choices: dict[str, object]) -> None:
+    module = MultiHeadAttention(BlockConfig.model_validate({"d_model": 12, "heads": 3, "d_v": 5, **choices}))
     x = torch.randn(BATCH, LENGTH, 12)
     output, weights = module.with_weights(x, x, PADDING)
     torch.testing.assert_close(output, module(x, x, PADDING))
     assert weights.shape == (BATCH, 3, LENGTH, LENGTH)
 
 
+@BOTH_FORMS
+def test_a_stated_scale_takes_the_place_of_one_over_root_d_k(attend: Attend) -> None:
+    query, key, value = random_inputs()
+    expected = attend(query * 0.7 * math.sqrt(D_K), key, value, MASKS["causal"])
+    torch.testing.assert_close(attend(query, key, value, MASKS["causal"], 0.7), expected)
+
+
+@pytest.mark.parametrize("score_scale", [1.0, 0.3])
+def test_the_scores_of_all_heads_have_the_stated_scale(score_scale: float) -> None:
+    shape = {"d_model": 12, "heads": 3, "d_k": 5}
+    stated = MultiHeadAttention(BlockConfig.model_validate({**shape, "score_scale": score_scale})).double()
+    usual = MultiHeadAttention(BlockConfig.model_validate(shape)).double()
+    usual.load_state_dict(stated.state_dict())
+    with torch.no_grad():
+        usual.project.weight[:15] *= score_scale * math.sqrt(5)  # W^Q
+    x, memory = torch.randn(2, 6, 12).double(), torch.randn(2, 8, 12).double()
+    torch.testing.assert_close(stated(x, memory), usual(x, memory))
+    assert stated.query_divisor == pytest.approx(1 / score_scale)
+
+
+@pytest.mark.parametrize("key_value_heads", [1, 2, 3])
+def test_neighbouring_heads_share_a_head_of_keys_and_values(key_value_heads: int) -> None:
+    shape = {"d_model": 12, "heads": 6, "d_k": 4, "d_v": 5, "attention_bias": True}
+    shared = MultiHeadAttention(BlockConfig.model_validate({**shape, "key_value_heads": key_value_heads}))
+    apart = MultiHeadAttention(BlockConfig.model_validate(shape))
+    assert shared.sizes == [24, 4 * key_value_heads, 5 * key_value_heads]
+    torch.nn.init.normal_(shared.project.bias)
+    for ours, copied in ((apart.project.weight, shared.project.weight), (apart.project.bias, shared.project.bias)):
+        query, key, value = copied.detach().split(shared.sizes)
+        by_head = [(part.unflatten(0, (key_value_heads, -1)), 6 // key_value_heads) for part in (key, value)]
+        rows = [part[i // group] for part, group in by_head for i in range(6)]  # head i looks at its group's
+        ours.data = torch.cat([query, *rows])
+    apart.output.load_state_dict(shared.output.state_dict())
+    x, memory = torch.randn(2, 6, 12), torch.randn(2, 8, 12)
+    torch.testing.assert_close(shared(x, memory), apart(x, memory))
+    torch.testing.assert_close(shared(x, x, causal_mask(6)), apart(x, x, causal_mask(6)))
+
+
 def test_the_gradients_of_multi_head_attention_are_those_of_finite_differences() -> None:
-    module = MultiHeadAttention(d_model=4, heads=2, d_k=3, d_v=2, bias=True).double()
+    module = MultiHeadAttention(BlockConfig(d_model=4, heads=2, d_k=3, d_v=2, attention_bias=True)).double()
     x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(1, 5, 4, dtype=torch.float64, requires_grad=True)
     names = list(dict(module.named_parameters()))
@@ -155,13 +202,13 @@ def test_the_gradients_of_multi_head_attention_are_those_of_finite_differences()
 
 
 def test_the_projections_have_no_bias_unless_asked_for() -> None:
-    module = MultiHeadAttention(d_model=8, heads=2, d_k=4, d_v=4)
+    module = MultiHeadAttention(BlockConfig(d_model=8, heads=2, d_k=4, d_v=4))
     assert [name for name, _ in module.named_parameters()] == ["project.weight", "output.weight"]
 
 
 def test_each_of_the_four_matrices_starts_with_the_spread_glorot_gives_it_alone() -> None:
     d_model, heads, d_k, d_v = 256, 4, 16, 96
-    module = MultiHeadAttention(d_model, heads, d_k, d_v)
+    module = MultiHeadAttention(BlockConfig(d_model=d_model, heads=heads, d_k=d_k, d_v=d_v))
     matrices = [*module.project.weight.split([heads * d_k, heads * d_k, heads * d_v]), module.output.weight]
     for matrix, width in zip(matrices, (d_k, d_k, d_v, d_v), strict=True):
         bound = math.sqrt(6 / (d_model + heads * width))

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from sixfold.kernels import dropout as module
+from sixfold.kernels import dropout as kernel
 from sixfold.nn import Dropout
+from sixfold.nn.dropout import set_dropout
 
 pytestmark = pytest.mark.usefixtures("seed", "kernels")
 
@@ -17,8 +18,8 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Every test runs with the compiled kernel and without."""
     if request.param == "torch":
         monkeypatch.setenv("SIXFOLD_KERNELS", "off")
-    elif module.kernels().library is None:
-        pytest.skip(module.kernels().reason)
+    elif kernel.kernels().library is None:
+        pytest.skip(kernel.kernels().reason)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -103,8 +104,8 @@ def test_elsewhere_than_on_a_cpu_it_is_torchs_own(monkeypatch: pytest.MonkeyPatc
 
 def test_the_probability_of_a_whole_model_can_be_set() -> None:
     model = nn.Sequential(Dropout(0.1), nn.Sequential(nn.Linear(8, 8), Dropout(0.2)))
-    module.set_dropout(model, 0.0)
+    set_dropout(model, 0.0)
     x = torch.randn(4, 8)
     torch.testing.assert_close(model(x), model[1][0](x))
-    module.set_dropout(model, 0.9)
+    set_dropout(model, 0.9)
     assert (model(x) == 0).any()

@@ -7,6 +7,7 @@ from typing import cast
 
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
+from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError
 from sixfold.files import write_atomically
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
@@ -28,7 +29,7 @@ from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import Tokenizer
 from sixfold.ticks import Tick
 from sixfold.training.recipe import Plan, Wishes
-from sixfold.training.task import Given, Inputs, Prepared, Published
+from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
 
 TOKENIZER = "tokenizer.model"
 COMPRESSED = ("gz", "xz", "zst", "txt")
@@ -127,3 +128,7 @@ class Translate:
         )
         card = model_card(info, published.num_parameters)
         save_model(folder, info, published.members, tokenizer, card)
+
+    def open(self, opening: Opening) -> Translator:
+        """Return the translator of a model folder."""
+        return load(opening.folder, opening.device, opening.partners, opening.precision, opening.num_workers)
