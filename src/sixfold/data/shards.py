@@ -25,6 +25,7 @@ from sixfold.files import make_folder, sync, write_atomically
 
 RECORDS_A_SHARD = 1_000_000
 COLUMNS = "columns.json"
+TYPES = ("|u1", "|i1", *(f"<{kind}{size}" for kind in "uif" for size in (2, 4, 8)))  # as NumPy writes them
 
 Ids = NDArray[np.uint32]  # which records of a corpus
 Columns = Mapping[str, str]  # the type of each column's values, as NumPy writes it
@@ -64,9 +65,11 @@ class ShardWriter:
         make_folder(folder)
         for old in folder.glob("shard-*"):
             old.unlink()
-        write_atomically(folder / COLUMNS, json.dumps(dict(columns)).encode())
         self.folder, self.records_a_shard = folder, records_a_shard
         self.types = {name: np.dtype(kind) for name, kind in columns.items()}
+        written = {name: kind.str for name, kind in self.types.items()}
+        assert all(map(is_column, written, written.values())), written
+        write_atomically(folder / COLUMNS, json.dumps(written).encode())
         self.index_type = index_type(columns)
         self.num_records = 0
         self.offset = 0  # bytes
@@ -149,9 +152,16 @@ def read_columns(folder: Path) -> dict[str, str]:
         content = json.loads((folder / COLUMNS).read_bytes())
     except OSError as error:
         raise no_corpus(folder) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise damaged(folder / COLUMNS, "it is no JSON") from error
-    return {str(name): str(kind) for name, kind in content.items()}
+    if not isinstance(content, dict) or not content or not all(map(is_column, content, content.values())):
+        raise damaged(folder / COLUMNS, "it does not name columns and their types")
+    return content
+
+
+def is_column(name: str, kind: object) -> bool:
+    """Return whether this can be a column: numbers of one width, under a name that the index has room for."""
+    return bool(name) and name not in ("offset", "line") and kind in TYPES
 
 
 class Shard:

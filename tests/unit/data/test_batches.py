@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,29 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import batches as module
-from sixfold.data.batches import Batches, IdPair, IdPairs, Position, gather, join, pad, turn
-from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
-from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
+from sixfold.data.batches import Batches, Position, pad
 
+PAD = 0
 Lengths = list[tuple[int, int]]
 Sequence = list[tuple[list[int], Position]]
 
 
-def make_corpus(folder: Path, lengths: Lengths) -> Corpus:
-    """Write pairs of these lengths, whose tokens tell the pair, the side and the place."""
-    writer = ShardWriter(folder, vocabulary=2**30, pairs_a_shard=7)
-    for pair, (source, target) in enumerate(lengths):
-        ids = [10_000 * pair + 100 + i for i in range(source + target)]
-        writer.write([EncodedPair(ids[:source], ids[source:], line=pair + 1)])
-    writer.close()
-    return Corpus(folder, vocabulary=2**30)
-
-
 def make_batches(lengths: Lengths, batch_tokens: int = 40, seed: int = 1, pool: int = 3) -> Batches:
-    """Return the batches of a corpus, with pools so small that there are several."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+    """Return the batches of pairs of these lengths and an end token each, with pools so small that there are several."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BATCHES_A_POOL", pool)
-        return Batches(make_corpus(Path(folder), lengths), batch_tokens, seed)
+        return Batches(np.array(lengths, dtype=np.int32) + 1, batch_tokens, seed)
 
 
 def take(batches: Batches, count: int, start: Position | None = None) -> Sequence:
@@ -110,14 +97,8 @@ def test_the_seed_and_the_epoch_decide_the_order() -> None:
 
 def test_the_batches_of_a_pool_are_not_in_the_order_of_their_lengths() -> None:
     batches = make_batches(REALISTIC, batch_tokens=400, pool=64)
-    longest = [max(batches.target[pairs]) for pairs, _ in take(batches, 60)]
+    longest = [batches.sizes[pairs, 1].max() for pairs, _ in take(batches, 60)]
     assert abs(np.corrcoef(longest, np.arange(60))[0, 1]) < 0.5
-
-
-def test_the_number_of_batches_an_epoch_is_about_right() -> None:
-    batches = make_batches(REALISTIC, batch_tokens=300, pool=16)
-    assert batches.num_pools > 3
-    assert batches.batches_an_epoch() == pytest.approx(len(epochs(batches, 1)[0]), rel=0.05)
 
 
 # The shape of a batch
@@ -143,71 +124,26 @@ def test_realistic_lengths_need_little_padding_and_fill_the_budget() -> None:
     assert filled / 2 > 0.9 * 1000 * len(epoch)
 
 
-# Reading a batch
-
-
-def test_a_gathered_batch_is_padded_and_marked(tmp_path: Path) -> None:
-    corpus = make_corpus(tmp_path, [(3, 1), (1, 2), (2, 4)])
-    batch = gather(corpus, np.array([2, 0]))
-    assert batch.source.tolist() == [[20100, 20101, EOS_ID, PAD_ID], [100, 101, 102, EOS_ID]]
-    assert batch.target_in.tolist() == [[BOS_ID, 20102, 20103, 20104, 20105], [BOS_ID, 103] + 3 * [PAD_ID]]
-    assert batch.target_out.tolist() == [[20102, 20103, 20104, 20105, EOS_ID], [103, EOS_ID] + 3 * [PAD_ID]]
-    assert batch.pairs.tolist() == [2, 0]
-    assert batch.num_target_tokens == 7
-    assert {side.dtype for side in (batch.source, batch.target_in, batch.target_out)} == {np.dtype(np.int64)}
-
-
-def test_something_else_can_be_trained_on_than_the_pairs_as_they_are(tmp_path: Path) -> None:
-    corpus = make_corpus(tmp_path, [(3, 1), (1, 2)])
-    seen: list[IdPairs] = []
-
-    def respell(pairs: IdPairs) -> IdPairs:
-        seen.append(pairs)
-        return [IdPair([7, 7], [8]), IdPair([9], [6, 6, 6], begin=5)]
-
-    batch = gather(corpus, np.array([1, 0]), respell)
-    assert seen == [[IdPair(*corpus.ids(1)), IdPair(*corpus.ids(0))]]
-    assert batch.source.tolist() == [[7, 7, EOS_ID], [9, EOS_ID, PAD_ID]]
-    assert batch.target_in.tolist() == [[BOS_ID, 8, PAD_ID, PAD_ID], [5, 6, 6, 6]]
-    assert batch.target_out.tolist() == [[8, EOS_ID, PAD_ID, PAD_ID], [6, 6, 6, EOS_ID]]
-
-
-def test_a_share_of_the_pairs_is_turned_and_marked_and_each_stays_in_its_place() -> None:
-    ids = [IdPair([number], [-number]) for number in range(1, 1001)]
-    turned = turn(ids, 0.3, np.random.default_rng(7))
-    assert all(new in (old, IdPair(old.target, old.source, BACK_ID)) for new, old in zip(turned, ids, strict=True))
-    assert sum(pair.begin == BACK_ID for pair in turned) == pytest.approx(300, abs=80)
-    assert turned == turn(ids, 0.3, np.random.default_rng(7)) != turn(ids, 0.3, np.random.default_rng(8))
-
-
-def test_pairs_are_joined_one_behind_the_other_on_both_sides() -> None:
-    ids = [IdPair([1], [11, 12]), IdPair([2, 3], [13]), IdPair([4], [14]), IdPair([5], [15]), IdPair([6], [])]
-    assert join(ids, 2, 8) == [IdPair([1, 5], [11, 12, 15]), IdPair([2, 3, 6], [13]), IdPair([4], [14])]
-    assert join(ids, 5, 10) == [IdPair([1, 2, 3, 4, 5, 6], [11, 12, 13, 14, 15])]
-
-
-@given(
-    ids=st.lists(
-        st.builds(IdPair, st.lists(st.integers(5, 9), max_size=6), st.lists(st.integers(5, 9), max_size=6)),
-        min_size=1,
-    ),
-    count=st.integers(2, 4),
-    limit=st.integers(0, 30),
-)
-def test_joining_loses_nothing_and_makes_nothing_too_long(ids: IdPairs, count: int, limit: int) -> None:
-    joined = join(ids, count, limit)
-    for side in (0, 1):
-        assert sorted(token for pair in joined for token in pair[side]) == sorted(
-            token for pair in ids for token in pair[side]
-        )
-    if joined != ids:
-        assert len(joined) == -(-len(ids) // count)
-        assert max(max(len(pair.source), len(pair.target)) for pair in joined) <= limit
+# Padding
 
 
 @given(rows=st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=5))
 def test_padding_only_fills_up_the_ends(rows: list[list[int]]) -> None:
-    rectangle = pad(rows)
+    rectangle = pad(rows, PAD)
     assert [row[: len(kept)].tolist() for row, kept in zip(rectangle, rows, strict=True)] == rows
-    assert (rectangle != PAD_ID).sum() == sum(map(len, rows))
+    assert (rectangle != PAD).sum() == sum(map(len, rows))
     assert rectangle.shape == (len(rows), max(map(len, rows), default=0))
+
+
+@given(rows=st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=5))
+def test_padding_is_what_it_was_asked_to_be(rows: list[list[int]]) -> None:
+    rectangle = pad(rows, -100)
+    assert (rectangle == -100).sum() == rectangle.size - sum(map(len, rows))
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_batches_of_one_column_or_three_keep_to_the_budget_in_each(columns: int, seed: int) -> None:
+    sizes = np.random.default_rng(seed).integers(1, 40, (500, columns)).astype(np.int32)
+    [epoch] = epochs(Batches(sizes, 200, seed), 1)
+    assert sorted(example for batch in epoch for example in batch) == list(range(500))
+    assert all(len(batch) == 1 or len(batch) * sizes[batch].max() <= 200 for batch in epoch)

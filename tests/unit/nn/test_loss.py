@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sixfold.training.loss import ROWS_AT_ONCE, Objective, projected_loss
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.text.tokens import PAD_ID
+from sixfold.nn.loss import ROWS_AT_ONCE, projected_loss
 
 pytestmark = pytest.mark.usefixtures("seed")
-
-CONFIG = EncoderDecoderConfig(
-    encoder_layers=1, decoder_layers=1, d_model=8, d_ff=16, heads=2, dropout=0, vocabulary=13
-)
-SOURCE = torch.tensor([[5, 6, 7, 2], [8, 2, PAD_ID, PAD_ID]])
-TARGET_IN = torch.tensor([[1, 9, 10], [1, 11, PAD_ID]])
-TARGET_OUT = torch.tensor([[9, 10, 2], [11, 2, PAD_ID]])
 
 
 def by_definition(logits: Tensor, targets: Tensor, smoothing: float) -> float:
@@ -79,31 +70,3 @@ def test_a_number_that_is_not_finite_shows_in_the_loss() -> None:
         broken = hidden.detach().clone()
         broken[3, 2] = number
         assert not projected_loss(broken, weight.detach(), targets, 0.1).isfinite()
-
-
-def test_the_objective_is_the_loss_of_the_real_target_tokens() -> None:
-    model = EncoderDecoder(CONFIG).double()
-    real = TARGET_OUT != PAD_ID
-    expected = by_definition(model(SOURCE, TARGET_IN)[real].detach(), TARGET_OUT[real], 0.1)
-    found = float(Objective(model, 0.1)(SOURCE, TARGET_IN, TARGET_OUT).detach())
-    assert found == pytest.approx(expected, rel=1e-6)  # the loss itself is computed in float32
-
-
-def test_padding_contributes_nothing() -> None:
-    objective = Objective(EncoderDecoder(CONFIG), 0.1)
-    padded = [torch.cat([each, torch.full((2, 3), PAD_ID)], dim=1) for each in (SOURCE, TARGET_IN, TARGET_OUT)]
-    with torch.no_grad():
-        plain = float(objective(SOURCE, TARGET_IN, TARGET_OUT))
-        assert float(objective(*padded)) == pytest.approx(plain, rel=1e-6)
-
-
-def test_the_gradient_of_a_batch_is_that_of_its_rows() -> None:
-    model = EncoderDecoder(CONFIG).double()
-    objective = Objective(model, 0.1)
-    objective(SOURCE, TARGET_IN, TARGET_OUT).backward()
-    together = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-    model.zero_grad()
-    for row in range(2):
-        objective(SOURCE[[row]], TARGET_IN[[row]], TARGET_OUT[[row]]).backward()
-    alone = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    torch.testing.assert_close(alone, together, rtol=1e-5, atol=1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sixfold.training.pace import measure_pace, pace_for
+from sixfold.training.calibration import measure_pace, pace_for
 
 
 def test_only_a_time_budget_on_a_cpu_is_worth_measuring() -> None:

@@ -1,4 +1,4 @@
-"""The journal of a run, whatever ended the run before."""
+"""The metrics log of a run, whatever ended the run before."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from sixfold.training.journal import Journal
+from sixfold.training.metrics_log import MetricsLog
 
 
 def written(path: Path, num_steps: int) -> None:
-    """Write a journal of some steps, with a validation after every second."""
-    journal = Journal(path)
+    """Write a log of some steps, with a validation after every second."""
+    log = MetricsLog(path)
     for step in range(1, num_steps + 1):
-        journal.write({"kind": "step", "step": step, "loss": 1 / step})
+        log.write({"kind": "step", "step": step, "loss": 1 / step})
         if step % 2 == 0:
-            journal.write({"kind": "validation", "step": step, "sample": {"source": "Grüße\nвсем"}})
-    journal.close()
+            log.write({"kind": "validation", "step": step, "sample": {"given": "Grüße\nвсем"}})
+    log.close()
 
 
 def records(path: Path) -> list[dict[str, object]]:
-    """Read a journal."""
+    """Read a log."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -32,19 +32,19 @@ def test_a_record_is_a_line_and_numbers_come_back_exactly(tmp_path: Path) -> Non
 
 
 def test_what_was_flushed_is_on_disk(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "log.jsonl")
-    journal.write({"step": 1})
-    journal.flush()
+    log = MetricsLog(tmp_path / "log.jsonl")
+    log.write({"step": 1})
+    log.flush()
     assert records(tmp_path / "log.jsonl") == [{"step": 1}]
-    journal.close()
+    log.close()
 
 
 def test_later_steps_are_cut_off_and_writing_goes_on(tmp_path: Path) -> None:
     written(tmp_path / "log.jsonl", 5)
-    journal = Journal(tmp_path / "log.jsonl")
-    journal.cut_after(2)
-    journal.write({"kind": "step", "step": 3, "loss": 0.5})
-    journal.close()
+    log = MetricsLog(tmp_path / "log.jsonl")
+    log.cut_after(2)
+    log.write({"kind": "step", "step": 3, "loss": 0.5})
+    log.close()
     assert [(r["kind"], r["step"]) for r in records(tmp_path / "log.jsonl")] == [
         ("step", 1),
         ("step", 2),
@@ -61,7 +61,7 @@ def test_the_torn_last_line_of_a_killed_run_is_dropped(tmp_path: Path, rest: byt
     written(path, 2)
     before = path.read_bytes()
     path.write_bytes(before + rest)
-    journal = Journal(path)
-    journal.cut_after(10)
-    journal.close()
+    log = MetricsLog(path)
+    log.cut_after(10)
+    log.close()
     assert path.read_bytes() == before

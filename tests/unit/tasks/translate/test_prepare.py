@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from sixfold.data.readers import Pair, Pairs, open_pairs
 from sixfold.data.shards import Corpus
 from sixfold.errors import DataError
+from sixfold.tasks.translate.prepare import learn_tokenizer, prepare, prepare_sample, survey
+from sixfold.tasks.translate.recipe import DataConfig, TranslateRecipe
 from sixfold.text import Tokenizer
-from sixfold.training.prepare import (
-    Prepared,
-    fingerprint,
-    learn_tokenizer,
-    prepare,
-    refuse_changed_input,
-    survey,
-    write_fingerprint,
-)
-from sixfold.training.recipe import DataConfig
+from sixfold.training.task import Given, Prepared
 
 WORDS = ("red", "green", "blue", "one", "two", "three", "house", "tree")
 
@@ -45,22 +38,28 @@ def sentences(count: int) -> list[tuple[str, str]]:
     return [(f"{text} {number}", f"{number} {text}") for number, text in enumerate(words)]
 
 
-def prepared(
-    folder: Path, pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | None = None, **options: int
-) -> tuple[Prepared, list[str], Tokenizer]:
-    """Prepare pairs with a small vocabulary."""
-    config = DataConfig(vocabulary=320, **options)  # type: ignore[arg-type]
+def given_for(pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | None = None, **options: int) -> Given:
+    """Return what pairs are prepared with: a small vocabulary."""
+    recipe = TranslateRecipe(data=DataConfig(vocabulary=320, **options))  # type: ignore[arg-type]
     several = PairsInMemory(pairs)
     surveyed = survey(several, seed=1)
-    tokenizer = learn_tokenizer(surveyed.sample, config)
+    tokenizer = learn_tokenizer(surveyed.sample, recipe.data)
     held_out = PairsInMemory(valid) if valid is not None else None
-    data, left_out = prepare(folder, several, held_out, tokenizer, config, surveyed)
-    return data, left_out, tokenizer
+    return Given(several, held_out, surveyed, recipe, tokenizer)
+
+
+def prepared(
+    folder: Path, pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | None = None, **options: int
+) -> tuple[Prepared, Tokenizer]:
+    """Prepare pairs."""
+    given = given_for(pairs, valid, **options)
+    return prepare(folder, given), given.processor
 
 
 def texts(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[str, str]]:
     """Return the pairs of a split as text."""
-    return [(tokenizer.decode(source), tokenizer.decode(target)) for source, target in corpus]
+    records = [corpus.record(number) for number in range(len(corpus))]
+    return [(tokenizer.decode(r["source"].tolist()), tokenizer.decode(r["target"].tolist())) for r in records]
 
 
 # What is held out
@@ -68,9 +67,9 @@ def texts(corpus: Corpus, tokenizer: Tokenizer) -> list[tuple[str, str]]:
 
 def test_every_pair_is_in_exactly_one_split(tmp_path: Path) -> None:
     pairs = sentences(300)
-    data, left_out, tokenizer = prepared(tmp_path, pairs)
+    data, tokenizer = prepared(tmp_path, pairs)
     assert sorted(texts(data.train(), tokenizer) + texts(data.valid(), tokenizer)) == sorted(pairs)
-    assert left_out == []
+    assert data.warnings == ()
 
 
 @settings(max_examples=15, deadline=None)
@@ -80,7 +79,7 @@ def test_no_source_of_the_held_out_split_is_in_train(
 ) -> None:
     pairs = sentences(40)
     pairs += [(pairs[number][0], f"another {number}") for number in repeated]
-    data, _, tokenizer = prepared(tmp_path_factory.mktemp("data"), pairs, valid_pairs=valid_pairs)
+    data, tokenizer = prepared(tmp_path_factory.mktemp("data"), pairs, valid_pairs=valid_pairs)
     train, valid = texts(data.train(), tokenizer), texts(data.valid(), tokenizer)
     assert train
     assert valid
@@ -88,25 +87,25 @@ def test_no_source_of_the_held_out_split_is_in_train(
 
 
 def test_about_as_many_are_held_out_as_were_asked_for(tmp_path: Path) -> None:
-    data, _, _ = prepared(tmp_path, sentences(4000), valid_pairs=150)
+    data, _ = prepared(tmp_path, sentences(4000), valid_pairs=150)
     assert 100 < len(data.valid()) < 200
 
 
 def test_at_most_a_twentieth_of_a_small_corpus_is_held_out(tmp_path: Path) -> None:
-    data, _, _ = prepared(tmp_path, sentences(400), valid_pairs=1000)
+    data, _ = prepared(tmp_path, sentences(400), valid_pairs=1000)
     assert 5 < len(data.valid()) < 45
 
 
 def test_the_same_pairs_are_held_out_in_any_order(tmp_path: Path) -> None:
     pairs = sentences(200)
-    first, _, tokenizer = prepared(tmp_path / "a", pairs)
-    second, _, _ = prepared(tmp_path / "b", pairs[::-1])
+    first, tokenizer = prepared(tmp_path / "a", pairs)
+    second, _ = prepared(tmp_path / "b", pairs[::-1])
     assert sorted(texts(first.valid(), tokenizer)) == sorted(texts(second.valid(), tokenizer))
 
 
 def test_with_validation_text_nothing_is_held_out(tmp_path: Path) -> None:
     pairs, valid = sentences(60), [("red blue", "blue red")]
-    data, _, tokenizer = prepared(tmp_path, pairs, valid)
+    data, tokenizer = prepared(tmp_path, pairs, valid)
     assert texts(data.train(), tokenizer) == pairs
     assert texts(data.valid(), tokenizer) == valid
 
@@ -117,22 +116,22 @@ def test_with_validation_text_nothing_is_held_out(tmp_path: Path) -> None:
 def test_empty_and_too_long_pairs_are_counted_with_their_first_line(tmp_path: Path) -> None:
     pairs = sentences(60)
     pairs[6], pairs[11], pairs[30] = ("", "two"), ("three", ""), ("red tree " * 50, "three")
-    data, left_out, _ = prepared(tmp_path, pairs, max_tokens=40)
+    data, _ = prepared(tmp_path, pairs, max_tokens=40)
     assert len(data.train()) + len(data.valid()) == 57
-    assert left_out == [
+    assert data.warnings == (
         "left out 2 pairs: one side is empty (the first on line 7)",
         "left out 1 pairs: longer than 40 tokens (the first on line 31)",
-    ]
+    )
 
 
 def test_validation_pairs_that_are_left_out_are_counted_apart(tmp_path: Path) -> None:
-    _, left_out, _ = prepared(tmp_path, sentences(60), [("red", "blue"), ("", "two")])
-    assert left_out == ["left out 1 validation pairs: one side is empty (the first on line 2)"]
+    data, _ = prepared(tmp_path, sentences(60), [("red", "blue"), ("", "two")])
+    assert data.warnings == ("left out 1 validation pairs: one side is empty (the first on line 2)",)
 
 
 def test_a_pair_knows_the_line_it_came_from(tmp_path: Path) -> None:
     pairs = [("", ""), *sentences(60)]
-    data, _, tokenizer = prepared(tmp_path, pairs)
+    data, tokenizer = prepared(tmp_path, pairs)
     train = data.train()
     lines = train.lines(np.arange(len(train), dtype=np.uint32))
     assert [pairs[line - 1] for line in lines] == texts(train, tokenizer)
@@ -141,7 +140,7 @@ def test_a_pair_knows_the_line_it_came_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed_of_text", range(12))
 def test_an_empty_pair_is_never_all_that_is_held_out(tmp_path: Path, seed_of_text: int) -> None:
     pairs = [(f"{source} {seed_of_text}", target) for source, target in sentences(12)]
-    data, _, _ = prepared(tmp_path, [*pairs, ("", "two")])
+    data, _ = prepared(tmp_path, [*pairs, ("", "two")])
     assert len(data.valid()) >= 1
 
 
@@ -177,29 +176,18 @@ def test_files_of_unequal_length_are_refused_with_their_counts(tmp_path: Path) -
         survey(open_pairs(tmp_path / "a.en", tmp_path / "a.de"), seed=1)
 
 
-# The input files of a run that goes on later
+# A sample of them, to measure with
 
 
-@pytest.fixture
-def inputs(tmp_path: Path) -> tuple[Path, Path]:
-    """An input file and the record of it."""
-    file, record = tmp_path / "grüße.en", tmp_path / "inputs.json"
-    file.write_text("one\ntwo\n")
-    write_fingerprint(record, fingerprint([file, Path("-")]))
-    return file, record
+def test_a_sample_is_no_larger_than_it_may_be_and_holds_pairs_of_the_text(tmp_path: Path) -> None:
+    pairs = sentences(60)
+    given = given_for([("", "two"), *pairs])
+    found = texts(prepare_sample(tmp_path / "some", given, most=20), given.processor)
+    assert len(found) == 19  # one of the first twenty is empty
+    assert set(found) < set(pairs)
+    assert len(prepare_sample(tmp_path / "all", given, most=1000)) == 60
 
 
-def test_an_unchanged_input_is_accepted(inputs: tuple[Path, Path]) -> None:
-    assert refuse_changed_input(inputs[1]) == []
-
-
-@pytest.mark.parametrize("text", ["one\ntwp\n", "one\ntwo\nthree\n", ""])
-def test_a_changed_input_is_noticed(inputs: tuple[Path, Path], text: str) -> None:
-    inputs[0].write_text(text)
-    with pytest.raises(DataError, match=r"grüße\.en has changed"):
-        refuse_changed_input(inputs[1])
-
-
-def test_an_input_that_is_gone_is_not_needed_any_more(inputs: tuple[Path, Path]) -> None:
-    inputs[0].unlink()
-    assert refuse_changed_input(inputs[1]) == [str(inputs[0])]
+def test_a_sample_in_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Every pair is empty or longer than 1 tokens"):
+        prepare_sample(tmp_path, given_for(sentences(20), max_tokens=1), most=20)

@@ -6,22 +6,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
-from sixfold.training.plan import Plan, choose, parameter_count
-from sixfold.training.prepare import Survey
-
 from sixfold.data.readers import Pair
 from sixfold.data.sample import Sample
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS
-from sixfold.training.recipe import (
-    Recipe,
-    Wishes,
-    make_recipe,
-    merge,
-    parse_settings,
-    read_recipe,
-    shipped_recipes,
-)
+from sixfold.tasks.translate.plan import choose, parameter_count
+from sixfold.tasks.translate.prepare import Survey
+from sixfold.tasks.translate.recipe import ModelConfig, TranslateRecipe
+from sixfold.training.recipe import Plan, Wishes, make_recipe, parse_settings, read_recipe, shipped_recipes
 
 SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_000, 10_000_000)
 every_size = pytest.mark.parametrize("num_pairs", SIZES)
@@ -30,7 +22,7 @@ every_size = pytest.mark.parametrize("num_pairs", SIZES)
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan for two cores on any machine."""
-    monkeypatch.setattr("sixfold.training.plan.num_cores", lambda: 2)
+    monkeypatch.setattr("sixfold.tasks.translate.plan.num_cores", lambda: 2)
 
 
 def sample_of(pairs: Collection[Pair]) -> Sample:
@@ -54,7 +46,7 @@ def test_there_is_a_recipe_for_any_corpus_and_time(
     num_pairs: int, device: str, characters: float, minutes: float
 ) -> None:
     plan = choose(surveyed(num_pairs, characters), {"train": {"minutes": minutes}}, device)
-    assert isinstance(plan.recipe, Recipe)
+    assert isinstance(plan.recipe, TranslateRecipe)
     assert plan.recipe.train.warmup_steps < plan.recipe.train.steps
     assert plan.recipe.train.checkpoint_every <= plan.recipe.train.steps
 
@@ -145,7 +137,7 @@ def test_so_many_models_as_are_wanted_are_planned_as_one_in_so_much_less_time() 
 
 @pytest.mark.parametrize("minutes", [1, 5, 20, 60, 240])
 def test_a_core_twice_as_fast_gets_the_recipe_of_twice_the_time(minutes: float) -> None:
-    def recipe_for(minutes: float, pace: float) -> Recipe:
+    def recipe_for(minutes: float, pace: float) -> TranslateRecipe:
         return choose(surveyed(29_000), {"train": {"minutes": minutes}}, pace=pace).recipe
 
     faster, longer = recipe_for(minutes, pace=2.0), recipe_for(2 * minutes, pace=1.0)
@@ -188,7 +180,7 @@ def test_wishes_win(num_pairs: int) -> None:
         "decode.beam=2",
         "train.patience=0",
     ]
-    recipe = choose(surveyed(num_pairs), parse_settings(settings)).recipe
+    recipe = choose(surveyed(num_pairs), parse_settings(TranslateRecipe, settings)).recipe
     assert (recipe.train.steps, recipe.train.warmup_steps, recipe.train.patience) == (7, 3, 0)
     assert (recipe.data.vocabulary, recipe.decode.beam) == (300, 2)
 
@@ -196,12 +188,14 @@ def test_wishes_win(num_pairs: int) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_that_was_asked_for_comes_whole(preset: str) -> None:
     for num_pairs in (100, 1_000_000):
-        assert choose(surveyed(num_pairs), {"model": {"preset": preset}}).recipe.model == PRESETS[preset]
+        assert choose(surveyed(num_pairs), {"model": {"preset": preset}}).recipe.model == ModelConfig(
+            **PRESETS[preset].model_dump()
+        )
 
 
 def test_a_model_of_the_users_own_keeps_none_of_ours() -> None:
-    wishes = merge(parse_settings(["model.d_model=64", "model.heads=4"]))
-    assert choose(surveyed(1000), wishes).recipe.model == make_recipe(wishes).model
+    wishes = parse_settings(TranslateRecipe, ["model.d_model=64", "model.heads=4"])
+    assert choose(surveyed(1000), wishes).recipe.model == make_recipe(TranslateRecipe, wishes).model
 
 
 def test_one_key_of_the_model_leaves_the_others_to_the_plan() -> None:
@@ -222,7 +216,7 @@ def test_a_model_too_large_for_its_text_is_said() -> None:
 
 
 def test_parameters_are_counted_without_memory_for_them() -> None:
-    recipe = make_recipe({"model": {"preset": "base"}, "data": {"vocabulary": 37_000}})
+    recipe = make_recipe(TranslateRecipe, {"model": {"preset": "base"}, "data": {"vocabulary": 37_000}})
     assert 62e6 < parameter_count(recipe) < 66e6  # the paper says 65 million
 
 
@@ -230,8 +224,8 @@ def test_parameters_are_counted_without_memory_for_them() -> None:
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_nothing_automatic_gets_into_a_recipe_that_comes_along(num_pairs: int, name: str) -> None:
     uneven = sample_of([Pair("a" * length, "b", 1) for length in (*9 * [20], 200)])  # such pairs would be joined
-    recipe = choose(replace(surveyed(num_pairs), sample=uneven), read_recipe(name)).recipe
-    written = make_recipe(read_recipe(name))
+    recipe = choose(replace(surveyed(num_pairs), sample=uneven), read_recipe(TranslateRecipe, name)).recipe
+    written = make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, name))
     how = recipe.train.model_dump(exclude={"valid_sentences"})  # how much is looked at changes nothing
     assert how == written.train.model_dump(exclude={"valid_sentences"})
     assert recipe.model == written.model
@@ -248,7 +242,7 @@ def test_nothing_automatic_gets_into_a_recipe_that_comes_along(num_pairs: int, n
     ],
 )
 def test_the_recipes_of_wmt14_are_the_papers(name: str, paper: str, differences: dict[str, float]) -> None:
-    recipe, papers = (make_recipe(read_recipe(each)) for each in (name, paper))
+    recipe, papers = (make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, each)) for each in (name, paper))
     assert recipe.model == papers.model.model_copy(update=differences)
     assert recipe.decode == papers.decode
     every = {"checkpoint_every"}  # ten minutes, which depends on the machine

@@ -1,4 +1,4 @@
-"""The start from words: tokens that translate each other begin near each other, and nothing else is touched."""
+"""Co-occurrence initialisation: tokens that translate each other begin near each other, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from sixfold.training.start import leading_eigenvectors, start_from_words, ties
 
-from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
+from sixfold.data.shards import Corpus, Record, ShardWriter
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.models.ensemble import make_model
+from sixfold.tasks.translate.initialise import initialise_from_words, leading_eigenvectors, ties
 
 FIRST, WORDS = 10, 12  # word i of one language has the id FIRST + i, its translation FIRST + WORDS + i
 VOCABULARY = FIRST + 2 * WORDS + 5
@@ -21,13 +20,13 @@ VOCABULARY = FIRST + 2 * WORDS + 5
 def corpus(tmp_path: Path, seed: int) -> Corpus:
     """Return pairs whose target is the source, word by word, in another order."""
     draw = random.Random(seed)
-    writer = ShardWriter(tmp_path, VOCABULARY)
+    writer = ShardWriter(tmp_path, {"source": "<u2", "target": "<u2"})
     for line in range(400):
         words = draw.sample(range(WORDS), draw.randint(1, 4))
         target = [FIRST + WORDS + word for word in draw.sample(words, len(words))]
-        writer.write([EncodedPair([FIRST + word for word in words], target, line)])
+        writer.write([Record({"source": [FIRST + word for word in words], "target": target}, line)])
     writer.close()
-    return Corpus(tmp_path, VOCABULARY)
+    return Corpus(tmp_path)
 
 
 def small_model(**choices: object) -> EncoderDecoder:
@@ -37,23 +36,23 @@ def small_model(**choices: object) -> EncoderDecoder:
 
 def test_a_word_begins_nearest_to_its_translation(corpus: Corpus) -> None:
     model = small_model()
-    start_from_words(model, corpus)
-    words, translations = model.embedding.weight[FIRST : FIRST + 2 * WORDS].chunk(2)
+    initialise_from_words([model], corpus)
+    words, translations = model.head.weight[FIRST : FIRST + 2 * WORDS].chunk(2)
     assert (words @ translations.T).argmax(dim=1).tolist() == list(range(WORDS))
 
 
 def test_tokens_that_never_occur_keep_their_random_vectors(corpus: Corpus) -> None:
     model = small_model()
-    before = model.embedding.weight.detach().clone()
-    start_from_words(model, corpus)
-    assert torch.equal(model.embedding.weight[:FIRST], before[:FIRST])
-    assert torch.equal(model.embedding.weight[-5:], before[-5:])
+    before = model.head.weight.detach().clone()
+    initialise_from_words([model], corpus)
+    assert torch.equal(model.head.weight[:FIRST], before[:FIRST])
+    assert torch.equal(model.head.weight[-5:], before[-5:])
 
 
 def test_the_vectors_are_as_long_as_random_ones(corpus: Corpus) -> None:
     model = small_model()
-    start_from_words(model, corpus)
-    lengths = model.embedding.weight[FIRST : FIRST + 2 * WORDS].norm(dim=1)
+    initialise_from_words([model], corpus)
+    lengths = model.head.weight[FIRST : FIRST + 2 * WORDS].norm(dim=1)
     torch.testing.assert_close(lengths, torch.ones(2 * WORDS))
 
 
@@ -62,7 +61,7 @@ def test_attending_to_one_source_position_gives_what_stands_there(
     corpus: Corpus, choices: dict[str, object]
 ) -> None:
     model = small_model(**choices)
-    start_from_words(model, corpus)
+    initialise_from_words([model], corpus)
     memory = torch.randn(1, 1, 32)  # with a single position, all attention is on it
     for layer in model.decoder.layers:
         seen = layer.cross_attention(torch.randn(1, 3, 32), memory)
@@ -74,8 +73,8 @@ def test_the_same_seed_gives_the_same_start(corpus: Corpus) -> None:
     def started() -> torch.Tensor:
         torch.manual_seed(7)
         model = small_model()
-        start_from_words(model, corpus)
-        return model.embedding.weight
+        initialise_from_words([model], corpus)
+        return model.head.weight
 
     assert torch.equal(started(), started())
 
@@ -99,8 +98,8 @@ def test_the_eigenvectors_are_those_of_a_full_decomposition() -> None:
 
 
 def test_models_trained_side_by_side_begin_with_the_same_neighbours_in_other_directions(corpus: Corpus) -> None:
-    model = make_model(small_model().config.model_copy(update={"members": 2}))
-    start_from_words(model, corpus)
-    one, other = (member.embedding.weight[FIRST : FIRST + 2 * WORDS] for member in model.members)
+    members = [small_model(), small_model()]
+    initialise_from_words(members, corpus)
+    one, other = (member.head.weight[FIRST : FIRST + 2 * WORDS] for member in members)
     torch.testing.assert_close(one @ one.T, other @ other.T, atol=0.05, rtol=0)
     assert (one - other).norm(dim=1).min() > 0.5

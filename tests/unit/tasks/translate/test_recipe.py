@@ -1,0 +1,72 @@
+"""The recipe of a translation model: the paper's unless stated, presets, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from sixfold.errors import ConfigError
+from sixfold.models.encoder_decoder import PRESETS, Architecture
+from sixfold.tasks.translate.recipe import ModelConfig, TranslateRecipe
+from sixfold.training.recipe import make_recipe, merge, read_recipe, shipped_recipes
+
+
+def test_an_empty_recipe_is_the_base_model_of_the_paper() -> None:
+    recipe = make_recipe(TranslateRecipe, {})
+    assert recipe.model == ModelConfig()
+    assert PRESETS["base"] == Architecture() == Architecture(**recipe.model.model_dump(exclude={"members"}))
+    assert (recipe.train.warmup_steps, recipe.train.label_smoothing, recipe.train.steps) == (4000, 0.1, 100_000)
+    assert (recipe.decode.beam, recipe.decode.length_penalty) == (4, 0.6)
+
+
+def test_an_empty_recipe_is_trained_as_in_section_5_3() -> None:
+    train = make_recipe(TranslateRecipe, {}).train
+    assert (train.optimizer, train.beta2, train.epsilon, train.weight_decay) == ("adam", 0.98, 1e-9, 0)
+    assert (train.schedule, train.learning_rate, train.layer_decay) == ("inverse_square_root", 0, 1)
+    assert (train.max_grad_norm, train.dropout_rise, train.frozen) == (0, 0, [])
+
+
+def test_a_preset_brings_all_its_fields_and_other_keys_win() -> None:
+    model = make_recipe(TranslateRecipe, {"model": {"preset": "big", "dropout": 0.2}}).model
+    assert model == ModelConfig(**{**PRESETS["big"].model_dump(), "dropout": 0.2})
+
+
+def test_layers_are_the_depth_of_both_stacks() -> None:
+    model = make_recipe(TranslateRecipe, {"model": {"preset": "tiny", "layers": 3}}).model
+    assert (model.encoder_layers, model.decoder_layers) == (3, 3)
+
+
+def test_one_depth_can_differ_from_layers() -> None:
+    model = make_recipe(TranslateRecipe, {"model": {"layers": 3, "decoder_layers": 1}}).model
+    assert (model.encoder_layers, model.decoder_layers) == (3, 1)
+
+
+def test_a_preset_is_a_shape_and_leaves_the_number_of_models() -> None:
+    merged = merge(TranslateRecipe, {"model": {"members": 3}}, {"model": {"preset": "tiny"}})
+    assert make_recipe(TranslateRecipe, merged).model.members == 3
+
+
+def test_a_later_preset_wins_over_earlier_fields() -> None:
+    merged = merge(TranslateRecipe, {"model": {"d_model": 32}}, {"model": {"preset": "tiny"}})
+    assert make_recipe(TranslateRecipe, merged).model == ModelConfig(**PRESETS["tiny"].model_dump())
+
+
+def test_every_recipe_that_comes_along_is_valid() -> None:
+    for name in shipped_recipes():
+        assert isinstance(make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, name)), TranslateRecipe)
+
+
+def test_an_unknown_preset_is_refused_and_the_nearest_suggested() -> None:
+    with pytest.raises(ConfigError) as raised:
+        make_recipe(TranslateRecipe, {"model": {"preset": "bas"}})
+    assert raised.value.hint == "Did you mean base?"
+
+
+def test_a_width_that_the_heads_cannot_share_is_refused_with_a_number_that_works() -> None:
+    with pytest.raises(ConfigError, match="d_model=30, heads=4") as raised:
+        make_recipe(TranslateRecipe, {"model": {"d_model": 30, "heads": 4}})
+    assert "heads=3" in raised.value.hint
+
+
+def test_subwords_without_merges_cannot_leave_them_out() -> None:
+    with pytest.raises(ConfigError, match="unigram subwords have none"):
+        make_recipe(TranslateRecipe, {"data": {"subwords": "unigram", "subword_dropout": 0.1}})

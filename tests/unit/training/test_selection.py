@@ -1,0 +1,66 @@
+"""Which model is kept: the better score, and the loss where a score may be luck."""
+
+from __future__ import annotations
+
+import pytest
+
+from sixfold.training.selection import is_better, record_scores
+from sixfold.training.state import RunState
+from sixfold.training.task import Sample, Scores
+
+NOTHING = Sample("", "", "")
+
+
+def bleu(value: float) -> Scores:
+    """Return a score where half a point may be chance."""
+    return Scores("BLEU", value, 0.5, "greedy", NOTHING)
+
+
+def error_rate(value: float) -> Scores:
+    """Return a score where lower is better."""
+    return Scores("WER", value, 0.5, "greedy", NOTHING, is_higher_better=False)
+
+
+def kept(score: float, loss: float, highest: float) -> RunState:
+    """Return where a run stands that has kept a model with this score and loss."""
+    return RunState(best={"score": score, "loss": loss}, highest_score=highest)
+
+
+def test_where_the_score_differs_by_chance_the_loss_decides() -> None:
+    state = kept(40.0, 1.5, highest=40.0)
+    assert is_better(bleu(0.0), 9.0, RunState())
+    assert is_better(bleu(41.0), 1.6, state)
+    assert not is_better(bleu(39.0), 1.4, state)
+    assert is_better(bleu(39.9), 1.4, state)
+    assert not is_better(bleu(40.1), 1.6, state)
+    assert not is_better(bleu(40.0), 1.5, state)
+
+
+def test_small_losses_of_score_do_not_add_up() -> None:
+    fallen = kept(39.6, 1.4, highest=40.0)
+    assert not is_better(bleu(39.3), 1.3, fallen)
+    assert is_better(bleu(39.7), 1.3, fallen)
+    assert is_better(bleu(40.2), 1.6, fallen)  # far above the one that is kept
+
+
+def test_where_lower_is_better_all_is_the_other_way_round() -> None:
+    state, risen = kept(10.0, 1.5, highest=10.0), kept(10.4, 1.4, highest=10.0)
+    assert is_better(error_rate(9.0), 1.6, state)
+    assert not is_better(error_rate(11.0), 1.4, state)
+    assert is_better(error_rate(10.1), 1.4, state)
+    assert not is_better(error_rate(9.9), 1.6, state)
+    assert not is_better(error_rate(10.7), 1.3, risen)
+    assert is_better(error_rate(10.3), 1.3, risen)
+
+
+@pytest.mark.parametrize(("make", "highest"), [(bleu, 30.0), (error_rate, 10.0)])
+def test_a_run_remembers_its_best_model_its_best_score_and_how_long_ago_that_was(
+    make: type, highest: float
+) -> None:
+    state = RunState()
+    order = sorted((10.0, 20.0, 30.0), reverse=make is error_rate)
+    for step, value in enumerate((*order, order[0], order[1]), start=1):
+        state.step = step
+        record_scores(make(value), 1.0, "single", state)
+    assert (state.best["step"], state.best["score"], state.highest_score) == (3, highest, highest)
+    assert state.stale == 2
