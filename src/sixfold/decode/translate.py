@@ -34,6 +34,7 @@ from sixfold.decode.sampling import rollout
 from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
 from sixfold.decode.search import Hypothesis, Stepper, length_penalty
 from sixfold.decode.stopping import ShouldStop, stoppable
+from sixfold.decode.worker_protocol import Origin
 from sixfold.decode.workers import Batch, Workers
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device, num_cores, prepare_environment
@@ -81,7 +82,7 @@ class Translator:
         info: ModelInfo | None = None,
         partners: Sequence[EncoderDecoder] = (),
         precision: Precision = "float32",
-        num_workers: int = 1,
+        workers: Workers | None = None,
     ):
         self.num_own = len(models)
         self.models = [model.eval() for model in (*models, *partners)]
@@ -94,8 +95,8 @@ class Translator:
         self.longest_source = min(LONGEST_SOURCE, positions // 2)
         self.longest_target = min(self.longest_source + decode.extra_tokens, positions)  # end mark included
         self.precision = precision
-        self.num_workers = num_workers if self.device.type == "cpu" else 1
-        self.running: Workers | None = None
+        self.workers = workers  # other processes open the model from its folder, so one made here has none
+        self.num_workers = workers.count if workers else 1
         is_large = sum(map(count_parameters, self.models)) >= MANY_WEIGHTS
         self.num_threads = torch.get_num_threads() if is_large else 1
         self.searches: dict[SearchOptions, Search] = {}
@@ -214,19 +215,12 @@ class Translator:
 
     def search_all(self, batches: Sequence[Batch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
         """Yield the number and the result of each batch as it is ready; many batches are shared among workers."""
-        is_shared = self.num_workers > 1 and len(batches) >= MANY_BATCHES
-        with threads(1 if is_shared else self.num_threads):
-            if not is_shared:
-                yield from ((number, self.search_ids(batch)) for number, batch in enumerate(batches))
+        workers = self.workers if len(batches) >= MANY_BATCHES else None
+        with threads(1 if workers else self.num_threads):
+            if workers:
+                yield from workers.map(batches, self)
             else:
-                yield from self.workers.map(batches, self.search_ids)
-
-    @property
-    def workers(self) -> Workers:
-        """The other processes, started when they are first needed."""
-        if not self.running or not self.running.children:
-            self.running = Workers(self, self.num_workers - 1)
-        return self.running
+                yield from ((number, self.search_ids(batch)) for number, batch in enumerate(batches))
 
     def search_ids(self, batch: Batch) -> list[list[Hypothesis]]:
         """Search one batch, in halves if memory runs out."""
@@ -464,7 +458,18 @@ def load(
             )
         others += [each.to(chosen) for each in other]
     own = [model.to(chosen) for model in models]
-    return Translator(own, tokenizer, decode_config(info), info, others, precision, num_workers)
+    workers = share(folder, chosen, partners, precision, num_workers)
+    return Translator(own, tokenizer, decode_config(info), info, others, precision, workers)
+
+
+def share(
+    folder: str | Path, device: str, partners: Sequence[str | Path], precision: Precision, num_workers: int
+) -> Workers | None:
+    """Return the processes that are to share the work on a CPU, if there are several."""
+    if num_workers < 2 or device != "cpu":
+        return None
+    folders = [str(Path(each).absolute()) for each in (folder, *partners)]
+    return Workers(Origin(folders[0], tuple(folders[1:]), device, precision), num_workers)
 
 
 def check_precision(precision: Precision, device: str) -> None:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sixfold.serve.wire import Found, Kind
+from sixfold.serve.messages import Found, Kind
 
 numbers = itertools.count()
 

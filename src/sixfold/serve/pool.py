@@ -7,30 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import cast
 
-from sixfold.errors import ModelFolderError, WorkError
+from sixfold.decode.worker_process import LostError, WorkerProcess
+from sixfold.decode.worker_protocol import LENGTH, Message, Origin, Start, checked, packed
+from sixfold.errors import SixfoldError, WorkError
 from sixfold.machine import num_cores
 from sixfold.serve.batching import Queue, Sentence
 from sixfold.serve.logs import log
+from sixfold.serve.messages import Description, Found
 from sixfold.serve.metrics import Metrics
 from sixfold.serve.settings import ModelPlace, Settings
-from sixfold.serve.wire import LENGTH, Description, Found, Message, packed
 
-CHILD = "import sys; from sixfold.serve.worker import serve; serve(int(sys.argv[1]), *sys.argv[2:])"
+JOB = "sixfold.serve.worker:ServeJob"
+BEAT_SECONDS = 0.5
 MOST_TRIES = 2  # of a sentence whose worker was lost
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before a lost worker is replaced
-
-
-class LostError(WorkError):
-    """A worker ended or hung while it was needed."""
 
 
 class RefusedError(WorkError):
@@ -38,12 +33,10 @@ class RefusedError(WorkError):
 
 
 class Process:
-    """A worker process."""
+    """A worker process, listened to at all times."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self.process, self.reader, self.writer = process, reader, writer
+    def __init__(self, worker: WorkerProcess, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.worker, self.reader, self.writer = worker, reader, writer
         self.last_seen = time.monotonic()
         self.answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.listening = asyncio.create_task(self.listen())
@@ -51,17 +44,14 @@ class Process:
     @classmethod
     async def start(cls, place: ModelPlace, settings: Settings) -> tuple[Process, Description]:
         """Start a process and wait until its model is ready."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = spawn(theirs, place, settings)
-        worker = cls(process, *await asyncio.open_connection(sock=ours))
+        origin = Origin(str(place.folder), device=settings.device, precision=settings.precision)
+        worker = WorkerProcess(Start(JOB, origin, beat_seconds=BEAT_SECONDS), threads(settings))
+        process = cls(worker, *await asyncio.open_connection(sock=worker.socket))
         try:
-            message = await worker.answer
-            if "failed" in message:
-                raise ModelFolderError(*cast("list[str]", message["failed"]))
-            return worker, Description(**cast("dict[str, str]", message["ready"]))  # type: ignore[arg-type]
+            ready = checked(await process.answer)["ready"]
+            return process, Description(**cast("dict[str, str]", ready))  # type: ignore[arg-type]
         except BaseException:
-            worker.end()
+            process.end()
             raise
 
     async def listen(self) -> None:
@@ -74,8 +64,9 @@ class Process:
                 if "alive" not in message and not self.answer.done():
                     self.answer.set_result(message)
         except (asyncio.IncompleteReadError, OSError):
+            lost = await asyncio.to_thread(self.worker.lost)
             if not self.answer.done():
-                self.answer.set_exception(LostError("A worker process ended before its work was done."))
+                self.answer.set_exception(lost)
                 self.answer.exception()  # nobody may be waiting for it
 
     @property
@@ -88,8 +79,8 @@ class Process:
         self.answer = asyncio.get_running_loop().create_future()
         for sentence in batch:
             sentence.result.add_done_callback(lambda _, number=sentence.number: self.cross_out(number))  # type: ignore[misc]
-        texts = [sentence.text for sentence in batch]
-        self.send({"texts": texts, "kind": asdict(batch[0].kind), "ids": [each.number for each in batch]})
+        work = {"texts": [sentence.text for sentence in batch], "kind": asdict(batch[0].kind)}
+        self.send({"work": work, "ids": [each.number for each in batch]})
         return await self.answer
 
     def cross_out(self, number: int) -> None:
@@ -106,23 +97,12 @@ class Process:
         """End the process; it holds nothing that must be saved."""
         self.listening.cancel()
         self.writer.close()
-        self.process.kill()
-        self.process.wait()
+        self.worker.end()
 
 
-def spawn(theirs: socket.socket, place: ModelPlace, settings: Settings) -> subprocess.Popen[bytes]:
-    """Start the process itself; with several of them, each has one thread."""
-    environment = dict(os.environ)
-    if settings.workers > 1:
-        environment["OMP_NUM_THREADS"] = str(max(1, num_cores() // settings.workers))
-    arguments = [str(theirs.fileno()), str(place.folder), settings.device, settings.precision]
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", CHILD, *arguments],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,  # Ctrl-C is for the server; a worker ends when its connection does
-    )
+def threads(settings: Settings) -> dict[str, str]:
+    """Return the environment that shares the cores among the workers of a model; one alone has them all."""
+    return {"OMP_NUM_THREADS": str(max(1, num_cores() // settings.workers))} if settings.workers > 1 else {}
 
 
 class Member:
@@ -151,7 +131,7 @@ class Member:
                     await self.start()
                 await self.work()
                 pause = FIRST_PAUSE
-            except (ModelFolderError, LostError, OSError) as error:
+            except (SixfoldError, OSError) as error:
                 log("worker_lost", model=self.place.folder.name, reason=type(error).__name__)
                 self.metrics.lost_workers.inc()
             finally:
@@ -196,11 +176,16 @@ class Member:
             except LostError as error:
                 self.try_again(batch, error, MOST_TRIES)
                 raise
-        if "refused" in message:
-            self.try_again(batch, RefusedError(str(message["refused"])), most=1)
-        if "broken" in message:
+        try:
+            self.hand_out(batch, cast("Message", checked(message).get("done", {})))
+        except SixfoldError as error:
+            self.try_again(batch, RefusedError(f"{error.message} {error.hint}".strip()), most=1)
+
+    def hand_out(self, batch: list[Sentence], done: Message) -> None:
+        """Give each sentence its translations, unless nobody waits for them any more."""
+        if "is_broken" in done:
             self.try_again(batch, LostError("The translation failed."), most=1)
-        rows = cast("list[list[dict[str, str]]]", message.get("done", []))
+        rows = cast("list[list[dict[str, str]]]", done.get("found", []))
         for sentence, row in zip(batch, rows, strict=False):
             if sentence.is_wanted:
                 sentence.result.set_result([Found(**each) for each in row])  # type: ignore[arg-type]
@@ -221,7 +206,7 @@ class Member:
         while process.silence < self.settings.hang_seconds:
             await asyncio.sleep(self.settings.silence_seconds / 4)
         log("worker_hangs", model=self.place.folder.name)
-        process.process.kill()
+        process.worker.process.kill()
 
     def end(self) -> None:
         """End the process."""

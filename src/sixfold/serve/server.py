@@ -32,6 +32,12 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.service = service
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and only then say where."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            announce(listening, self.service)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Drain on the first signal, end on the second."""
         if self.service.is_draining:
@@ -98,7 +104,6 @@ async def serve(settings: Settings) -> None:
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=int(settings.deadline_seconds + END_SECONDS),
             )
-            announce(listening, service)
             await Server(config, service).serve(sockets=[listening])
     log("ended")
 

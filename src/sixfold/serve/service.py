@@ -14,11 +14,11 @@ from sixfold.errors import ConfigError, WorkError
 from sixfold.serve.batching import Queue, Sentence
 from sixfold.serve.languages import Detected, Detector
 from sixfold.serve.logs import log
+from sixfold.serve.messages import Description, Found, Kind
 from sixfold.serve.metrics import Metrics
 from sixfold.serve.pool import Member, RefusedError
 from sixfold.serve.refusals import Refusal
 from sixfold.serve.settings import ModelPlace, Settings
-from sixfold.serve.wire import Description, Found, Kind
 from sixfold.text import Tokenizer
 from sixfold.text.documents import Part, plain_parts
 from sixfold.text.markup import html_parts

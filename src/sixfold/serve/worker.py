@@ -1,76 +1,53 @@
-"""A process that holds one model and translates the batches it is sent, until the server is gone.
-
-It says that it is alive from the very loop that does the work: before a step of a search, and while it waits. So a
-worker that is stuck falls silent.
-"""
+"""What a worker of the server does with its model: it translates sentences, or explains them."""
 
 from __future__ import annotations
 
 import base64
 import math
-import socket
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from sixfold.errors import SixfoldError
 from sixfold.serve.logs import log_error
-from sixfold.serve.wire import Channel, Description, Found, Kind, Message
+from sixfold.serve.messages import Description, Found, Kind
 
 if TYPE_CHECKING:
     from sixfold.decode.translate import Translation, Translator
+    from sixfold.decode.worker_protocol import Message
 
-BEAT_SECONDS = 0.5
 
+class ServeJob:
+    """Answers the server's requests."""
 
-class Worker:
-    """The loop of the process."""
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        translator.translate(["."])  # what is made once is made before anybody waits
 
-    def __init__(self, channel: Channel, translator: Translator) -> None:
-        self.channel, self.translator = channel, translator
-        self.running: set[int] = set()  # the sentences of this batch that somebody waits for
-        self.last_beat = 0.0
-        translator.should_stop = self.should_stop
+    def describe(self) -> Message:
+        """Return what the server has to know of the model."""
+        info = self.translator.info
+        description = Description(
+            source=info.languages.source if info else "",
+            target=info.languages.target if info else "",
+            tokenizer=base64.b64encode(self.translator.tokenizer.model).decode(),
+            longest_source=self.translator.longest_source,
+        )
+        return asdict(description)
 
-    def work(self) -> None:
-        """Answer one message after the other."""
-        while True:
-            while not self.channel.has_message(BEAT_SECONDS):
-                self.channel.send({"alive": True})
-            message = self.channel.receive()
-            if "texts" in message:  # or else somebody left who had just been answered
-                self.channel.send(self.answer(message))
-
-    def answer(self, message: Message) -> Message:
-        """Translate or explain; what goes wrong is an answer too."""
+    def answer(self, work: Message) -> Message:
+        """Translate or explain; a fault of ours must not take the model away from everybody else."""
         from sixfold.decode.stopping import Stopped
 
-        texts, kind = cast("list[str]", message["texts"]), Kind(**cast("dict[str, int]", message["kind"]))  # type: ignore[arg-type]
-        self.running = set(cast("list[int]", message["ids"]))
+        texts, kind = cast("list[str]", work["texts"]), Kind(**cast("dict[str, int]", work["kind"]))  # type: ignore[arg-type]
         try:
             found = self.explain(texts) if kind.is_explained else self.translate(texts, kind)
-            return {"done": [[asdict(each) for each in row] for row in found]}
-        except Stopped:
-            return {"stopped": True}
-        except SixfoldError as error:
-            return {"refused": f"{error.message} {error.hint}".strip()}
-        except (EOFError, OSError):
+            return {"found": [[asdict(each) for each in row] for row in found]}
+        except (Stopped, SixfoldError, EOFError, OSError):
             raise
-        except Exception as error:  # a fault of ours must not take the model away from everybody else
+        except Exception as error:
             log_error("worker_error", error)
-            return {"broken": True}
-
-    def should_stop(self) -> bool:
-        """Say that this worker is alive, hear who has left, and return whether nobody waits any more."""
-        now = time.monotonic()
-        if now - self.last_beat > BEAT_SECONDS:
-            self.channel.send({"alive": True})
-            self.last_beat = now
-        while self.channel.has_message():
-            self.running -= set(cast("list[int]", self.channel.receive()["cancel"]))
-        return not self.running
+            return {"is_broken": True}
 
     def translate(self, texts: Sequence[str], kind: Kind) -> list[list[Found]]:
         """Translate sentences of one kind."""
@@ -122,37 +99,3 @@ def finished(translation: Translation) -> Found:
     """Return what is told of a translation."""
     mean = translation.log_probability / max(1, translation.num_tokens)
     return Found(translation.text, math.exp(mean), translation.is_cut or translation.source_is_cut)
-
-
-def describe(translator: Translator) -> Description:
-    """Return what the server has to know of a model."""
-    info = translator.info
-    return Description(
-        source=info.languages.source if info else "",
-        target=info.languages.target if info else "",
-        tokenizer=base64.b64encode(translator.tokenizer.model).decode(),
-        longest_source=translator.longest_source,
-        beam=translator.decode.beam,
-    )
-
-
-def serve(descriptor: int, folder: str, device: str, precision: str) -> None:
-    """Be a worker."""
-    from sixfold.kernels import prepare
-    from sixfold.machine import let_threads_sleep, prepare_environment
-
-    channel = Channel(socket.socket(fileno=descriptor))
-    try:
-        let_threads_sleep()
-        prepare_environment(precision)  # before torch is loaded, as is the next
-        prepare()
-        from sixfold.decode.translate import load
-
-        translator = load(Path(folder), device, precision="int8" if precision == "int8" else "float32")
-        translator.translate(["."])  # what is made once is made before anybody waits
-        channel.send({"ready": asdict(describe(translator))})
-        Worker(channel, translator).work()
-    except SixfoldError as error:
-        channel.send({"failed": [error.message, error.hint]})
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the server is gone

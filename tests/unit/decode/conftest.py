@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sixfold.data.batches import pad
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.translate import Translator
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.models.folder import DecodeConfig
 from sixfold.text import Tokenizer
 from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -52,7 +52,7 @@ def trained(tokenizer: Tokenizer) -> Translator:
             sources = [make_sentence(draw) for _ in range(32)]
             train_step(model, optimizer, tokenizer, sources)
     torch.set_num_threads(num_threads)
-    return Translator(model, tokenizer, DecodeConfig())
+    return Translator([model], tokenizer, DecodeConfig())
 
 
 def train_step(

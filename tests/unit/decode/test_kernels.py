@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +22,6 @@ from sixfold.decode.kernel_engine import KernelEngine, KernelStepper, open_engin
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import best_extensions
 from sixfold.decode.translate import Translator
-from sixfold.decode.workers import Child
 from sixfold.kernels import build as compiled
 from sixfold.kernels import decoding as kernels
 from sixfold.kernels.decoding import FLAGS, SOURCE, Kernels, find_kernels
@@ -154,21 +151,6 @@ def test_a_variable_switches_them_off(word: str, monkeypatch: pytest.MonkeyPatch
 
 def test_another_precision_than_float32_is_for_torch() -> None:
     assert isinstance(open_engine(make_model().double()), Engine)
-
-
-def test_a_worker_uses_what_its_parent_uses(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = []
-
-    def popen(command: list[str], env: dict[str, str], **_: object) -> subprocess.Popen[bytes]:
-        started.append((command[-1], env[compiled.VARIABLE]))
-        return real([sys.executable, "-c", ""], env=dict(os.environ))
-
-    real = subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    for has_kernels, mkl_is_slow_because in ((True, "torch was first"), (False, "")):
-        monkeypatch.setattr("sixfold.kernels.mkl.slow_because", lambda reason=mkl_is_slow_because: reason)
-        Child(has_kernels).end()
-    assert started == [("on", "off"), ("off", "on")]
 
 
 # They compute the same, with whatever instructions there are

@@ -152,6 +152,33 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
         assert process.wait(20) == 0
 
 
+SLOW = """
+import asyncio, sys
+import uvicorn
+from pathlib import Path
+startup = uvicorn.Server.startup
+async def slowly(self, sockets=None):
+    await asyncio.sleep(1)
+    await startup(self, sockets)
+uvicorn.Server.startup = slowly
+from sixfold.serve.server import run
+from sixfold.serve.settings import ModelPlace, Settings
+run(Settings((ModelPlace(Path(sys.argv[1])),), port=0))
+"""
+
+
+def test_whoever_is_told_the_address_is_answered() -> None:
+    command = [sys.executable, "-c", SLOW, str(MODEL)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        found = re.search(r"http://127.0.0.1:\d+", process.stdout.readline())
+        assert found
+        try:
+            assert httpx.get(f"{found[0]}/health").status_code == 200
+        finally:
+            process.kill()
+
+
 def test_a_port_in_use_is_said(server: Served) -> None:
     command = [sys.executable, "-m", "sixfold", "serve", str(MODEL), "--port", str(server.port)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -1,0 +1,164 @@
+"""A process of its own that opens a model and works for its parent, as long as that lives.
+
+`WorkerProcess` is what the parent sees of it. `main` is where the process begins: it opens the model from its
+folder and hands it to a job, which answers one request after the other. A worker that beats says that it is alive
+from the very loop that does the work: before a step of a search, and while it waits. So one that is stuck falls
+silent.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from sixfold.decode.worker_protocol import Channel, Message, Origin, Start, error_message, message_of, packed
+from sixfold.errors import SixfoldError, WorkError
+from sixfold.kernels import prepare
+from sixfold.kernels.build import VARIABLE
+from sixfold.machine import let_threads_sleep, prepare_environment
+
+if TYPE_CHECKING:
+    from sixfold.decode.translate import Translator
+
+CHILD = "import sys; from sixfold.decode.worker_process import main; main(int(sys.argv[1]))"
+END_SECONDS = 10.0  # for a process that has closed its connection to end
+
+
+class LostError(WorkError):
+    """A worker ended or hung while it was needed."""
+
+
+class WorkerProcess:
+    """A worker, seen from its parent, which speaks with it through `socket`."""
+
+    def __init__(self, start: Start, environment: Mapping[str, str]) -> None:
+        self.socket, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", CHILD, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | environment,
+                start_new_session=True,  # Ctrl-C is for the parent; a worker ends when its connection does
+            )
+        with suppress(ConnectionError):  # it has ended already, as whoever waits for its answer will learn
+            self.socket.sendall(packed({**message_of(start), "origin": message_of(start.origin)}))
+
+    def lost(self) -> LostError:
+        """Return the error that says how the process ended."""
+        try:
+            exit_code = self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            exit_code = self.process.wait()
+        return LostError(
+            f"A worker process ended with exit code {exit_code} before its work was done.",
+            "It may have run out of memory: try again with --workers 1.",
+        )
+
+    def end(self) -> None:
+        """End the process; it holds nothing that must be saved."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Job(Protocol):
+    """What a worker does with its model; it is made from the translator alone."""
+
+    def describe(self) -> Message:
+        """Return what the parent is told when all is ready."""
+
+    def answer(self, work: Message) -> Message:
+        """Do what a request asks for."""
+
+
+class Worker:
+    """The loop of the process."""
+
+    def __init__(self, channel: Channel, job: Job, beat_seconds: float) -> None:
+        self.channel, self.job, self.beat_seconds = channel, job, beat_seconds
+        self.wanted: set[int] = set()  # the ids of this request that somebody waits for
+        self.last_beat = 0.0
+
+    def run(self) -> None:
+        """Say that all is ready, and answer one message after the other."""
+        self.channel.send({"ready": self.job.describe()})
+        while True:
+            while self.beat_seconds and not self.channel.has_message(self.beat_seconds):
+                self.beat()
+            message = self.channel.receive()
+            if "work" in message:  # or else somebody left who had just been answered
+                self.channel.send(self.answer(message))
+
+    def answer(self, message: Message) -> Message:
+        """Do the work; what is refused or called off is an answer too."""
+        from sixfold.decode.stopping import Stopped
+
+        self.wanted = set(cast("list[int]", message["ids"]))
+        try:
+            return {"done": self.job.answer(cast("Message", message["work"]))}
+        except Stopped:
+            return {"stopped": True}
+        except SixfoldError as error:
+            return error_message(error)
+
+    def beat(self) -> None:
+        """Say that this worker is alive."""
+        self.channel.send({"alive": True})
+        self.last_beat = time.monotonic()
+
+    def should_stop(self) -> bool:
+        """Beat if it is time, hear who has left, and return whether nobody waits any more."""
+        if time.monotonic() - self.last_beat > self.beat_seconds:
+            self.beat()
+        while self.channel.has_message():
+            self.wanted -= set(cast("list[int]", self.channel.receive()["cancel"]))
+        return not self.wanted
+
+
+def main(descriptor: int) -> None:
+    """Be a worker: open the model that the first message names, and work until the parent is gone."""
+    channel = Channel(socket.socket(fileno=descriptor))
+    try:
+        start = Start.read(channel.receive())
+        prepare_process(start)
+        translator = open_model(start.origin)
+        worker = Worker(channel, make_job(start.job, translator), start.beat_seconds)
+        if start.beat_seconds:
+            translator.should_stop = worker.should_stop
+        worker.run()
+    except SixfoldError as error:
+        channel.send(error_message(error))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the parent is gone
+
+
+def prepare_process(start: Start) -> None:
+    """Do what must be done before torch is loaded, as the parent did it if it says how."""
+    if not start.kernels:
+        let_threads_sleep()
+        prepare_environment(start.origin.precision)
+    prepare()  # multiplies with MKL's kernels as the parent does, which its environment tells
+    if start.kernels:
+        os.environ[VARIABLE] = start.kernels
+
+
+def open_model(origin: Origin) -> Translator:
+    """Open the model that the parent names."""
+    from sixfold.decode.translate import load
+
+    return load(origin.folder, origin.device, origin.partners, origin.precision)
+
+
+def make_job(name: str, translator: Translator) -> Job:
+    """Return the job of this name, module:class, with its model."""
+    module, _, made = name.partition(":")
+    job: Job = getattr(import_module(module), made)(translator)
+    return job
