@@ -9,7 +9,7 @@ though CTranslate2 stops before it is sure to have found it. Each engine has its
 a core, CTranslate2 one translator thread a core for files and the faster of one or all threads for one sentence.
 
 Without a model, one is trained first and kept in the cache folder: the small one for 15 minutes, the base one for
-30.
+30, the tiny one of --quick for 4.
 """
 
 from __future__ import annotations
@@ -19,29 +19,22 @@ import random
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import torch
+from sacrebleu import corpus_bleu
 
 import sixfold
-from report import Record, publish, record, take_turns
-from sixfold.convert import ctranslate2 as to_ctranslate2
-from sixfold.convert import huggingface as to_huggingface
-from sixfold.data.corpora import fetch
-from sixfold.data.readers import open_pairs
-from sixfold.evaluate.metrics import bleu
-from sixfold.files import cache_folder
+from children import python
+from report import Record, publish, record, run, take_turns
 from sixfold.machine import num_cores, raise_malloc_thresholds
+from trained import Pairs, test_text, trained
 
-MULTI30K = Path(__file__).parents[2] / "shared/data/multi30k"
-QUICK = Path(__file__).parents[1] / "tests/compat/format-1-phrases"
-MINUTES = {"small": 15.0, "base": 30.0}
 BATCH = 64  # sentences, for engines that want to be told
 EXTRA_TOKENS = 50
-
-Pairs = tuple[list[str], list[str]]
 
 
 class Engine(Protocol):
@@ -117,10 +110,15 @@ class CTranslate2:
 
 
 class HuggingFace:
-    """MarianMTModel.generate."""
+    """`generate` of Hugging Face's Marian, or of its Pegasus for a pre-norm model."""
 
     def __init__(self, folder: Path) -> None:
-        self.engine = to_huggingface.HuggingFaceEngine(folder)
+        from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it recommends a package that it does not use
+            self.tokenizer = MarianTokenizer.from_pretrained(folder)
+        self.model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
     def translate(self, texts: Sequence[str], beam: int) -> tuple[list[str], int]:
         """Translate batches of similar length."""
@@ -129,16 +127,16 @@ class HuggingFace:
         for begin in range(0, len(order), BATCH):
             chosen = order[begin : begin + BATCH]
             for i, ids in zip(chosen, self.generate([texts[i] for i in chosen], beam), strict=True):
-                found[i] = self.engine.tokenizer.decode(ids, skip_special_tokens=True)
+                found[i] = self.tokenizer.decode(ids, skip_special_tokens=True)
                 num_tokens += ids.index(2) + 1 if 2 in ids else len(ids)
         return found, num_tokens
 
     @torch.inference_mode()
     def generate(self, texts: list[str], beam: int) -> list[list[int]]:
         """Return the tokens of one batch, without the begin mark."""
-        tokens = self.engine.tokenizer(texts, return_tensors="pt", padding=True)
+        tokens = self.tokenizer(texts, return_tensors="pt", padding=True)
         longest = tokens.input_ids.size(1) + EXTRA_TOKENS
-        rows = self.engine.model.generate(**tokens, num_beams=beam, length_penalty=0.0, max_length=longest)
+        rows = self.model.generate(**tokens, num_beams=beam, length_penalty=0.0, max_length=longest)
         return rows[:, 1:].tolist()
 
     def translate_one(self, text: str, beam: int) -> None:
@@ -148,10 +146,8 @@ class HuggingFace:
 
 def open_engines(folder: Path, scratch: Path, wanted: Sequence[str]) -> dict[str, Engine]:
     """Export the model to the others and open all."""
-    if any(name.startswith("ctranslate2") for name in wanted):
-        to_ctranslate2.export(folder, scratch / "ctranslate2")
-    if "huggingface" in wanted:
-        to_huggingface.export(folder, scratch / "huggingface")
+    for other in {name.removesuffix("-int8") for name in wanted} - {"sixfold"}:
+        run(python("-m", "sixfold", "export", folder, "--to", other, "-o", scratch / other))
     makers: dict[str, Callable[[], Engine]] = {
         "sixfold": lambda: Sixfold(folder, "float32"),
         "sixfold-int8": lambda: Sixfold(folder, "int8"),
@@ -178,7 +174,7 @@ def measure_file(engine: Engine, text: Pairs, beam: int) -> dict[str, float]:
     return {
         "sentences_per_second": len(sources) / seconds,
         "target_tokens_per_second": num_tokens / seconds,
-        "bleu": bleu(translations, references).value,
+        "bleu": corpus_bleu(translations, [references], force=True).score,
     }
 
 
@@ -213,45 +209,6 @@ def measure(name: str, folder: Path, text: Pairs, options: argparse.Namespace) -
                     yield record("decode_speed", case, engine_name, metric, values, unit)
 
 
-def test_text(options: argparse.Namespace) -> Pairs:
-    """Return the sources and references to translate."""
-    if options.text:
-        pairs = list(open_pairs(*options.text))
-    elif MULTI30K.is_dir() and not options.quick:
-        pairs = list(open_pairs(*multi30k("test_2016_flickr")))
-    else:
-        pairs = list(open_pairs(*phrasebook("test")))
-    chosen = pairs[: options.sentences]
-    return [pair.source for pair in chosen], [pair.target for pair in chosen]
-
-
-def trained(name: str) -> Path:
-    """Return the folder of a model that is trained once and kept."""
-    has_multi30k = MULTI30K.is_dir()
-    folder = cache_folder() / "benchmarks" / f"decode-{name}-{'multi30k' if has_multi30k else 'phrasebook'}"
-    if (folder / "sixfold.json").exists():
-        return folder
-    print(f"training the {name} model for {MINUTES[name]:g} minutes, once")
-    source, target = multi30k("train") if has_multi30k else phrasebook("train")
-    sixfold.train(
-        source, target, folder, minutes=MINUTES[name], settings=[f"model.preset={name}", "model.norm=pre"]
-    )
-    return folder
-
-
-def phrasebook(split: str) -> tuple[Path, Path]:
-    """Return the two files of a part of the phrasebook, which is written once."""
-    folder = cache_folder() / "benchmarks" / "phrasebook"
-    if not folder.is_dir():
-        fetch("phrasebook", folder, num_pairs=20_000)
-    return folder / f"{split}.en", folder / f"{split}.de"
-
-
-def multi30k(split: str) -> tuple[Path, Path]:
-    """Return the two files of a part of multi30k."""
-    return MULTI30K / f"{split}.en.gz", MULTI30K / f"{split}.de.gz"
-
-
 def main() -> None:
     """Read the options, measure, print."""
     every = ["sixfold", "sixfold-int8", "ctranslate2", "ctranslate2-int8", "huggingface"]
@@ -265,17 +222,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--engines", nargs="+", choices=every, help="all; with --quick all but huggingface")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="a tiny model of phrases, 32 sentences, one round")
+    parser.add_argument("--quick", action="store_true", help="the tiny model, 256 sentences, three rounds")
     options = parser.parse_args()
     raise_malloc_thresholds()
     options.engines = options.engines or (every[:-1] if options.quick else every)
     if options.quick:
-        options.sentences, options.alone, options.rounds = 32, 3, 1
-        models = {"quick": QUICK}
+        options.sentences, options.alone, options.rounds = 256, 25, 3
+        models = {"tiny": trained("tiny")}
     else:
         names = [options.only] if options.only else ["small", "base"]
         models = {name: getattr(options, name) or trained(name) for name in names}
-    text = test_text(options)
+    text = test_text(options.text, options.sentences)
     records = [each for name, folder in models.items() for each in measure(name, folder, text, options)]
     publish(records, f"Translating {len(text[0]):,} sentences", options.json)
 

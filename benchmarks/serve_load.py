@@ -10,7 +10,8 @@ request by itself.
 Then, of `sixfold` alone: which answers an overload gives, how much memory all its processes use before and after
 many requests, and how many requests are lost when it is told to end under load.
 
-Without a model, one is trained first and kept in the cache folder, as decode_speed.py does.
+Without a model, one is trained first and kept in the cache folder, as decode_speed.py does: the small one, with
+--quick the tiny one.
 """
 
 from __future__ import annotations
@@ -22,36 +23,27 @@ import json
 import os
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote_plus
 
-from decode_speed import QUICK, test_text, trained
+from children import HERE, environment, python
 from report import Record, publish, record, take_turns
+from trained import test_text, trained
 
 ENGINES = {
-    "sixfold": {"workers": 1},
-    "sixfold-all-cores": {"workers": 0},
-    "one-at-a-time": {"workers": 1, "batch_tokens": 1},
+    "sixfold": ["--workers", "1"],
+    "sixfold-all-cores": ["--workers", "0"],
+    "one-at-a-time": ["--workers", "1", "--batch-tokens", "1"],
 }
-CHILD = """
-import json, sys
-from pathlib import Path
-from sixfold.machine import let_threads_sleep, num_cores
-from sixfold.serve.server import run
-from sixfold.serve.settings import ModelPlace, Settings
-let_threads_sleep()
-options = json.loads(sys.argv[2])
-options["workers"] = options["workers"] or num_cores()
-run(Settings(models=(ModelPlace(Path(sys.argv[1])),), port=0, **options))
-"""
 
 
 @dataclass
@@ -89,21 +81,31 @@ def proportional_memory(pid: int) -> int:
 
 
 @contextmanager
-def server(model: Path, **options: object) -> Iterator[Running]:
-    """Start a server in a process of its own, and end it."""
+def server(model: Path, *options: str, checkout: Path = HERE) -> Iterator[Running]:
+    """Start `sixfold serve` of a checkout, and end it."""
+    command = python("-m", "sixfold", "serve", model, "--port", "0", *options)
     process = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(model), json.dumps(options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(checkout)
     )
     assert process.stdout
     try:
-        port = int(re.findall(r":(\d+)", process.stdout.readline())[0])
-        yield Running(process, port)
+        address = re.search(r":(\d+)", process.stdout.readline())
+        if address is None:
+            raise SystemExit(f"{' '.join(command)} did not start: run it with {checkout} to see why")
+        wait_until_listening(int(address[1]))
+        yield Running(process, int(address[1]))
     finally:
         process.kill()
         process.wait()
+
+
+def wait_until_listening(port: int) -> None:
+    """Wait until connections are accepted, which is a moment after the address is announced."""
+    for _ in range(200):
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
+    raise SystemExit(f"The server announced port {port}, but did not listen there within 10 seconds.")
 
 
 async def ask(port: int, texts: Iterator[str], tally: Tally, until: float, left: list[int]) -> None:
@@ -206,21 +208,21 @@ def all_engines(model: Path) -> Iterator[dict[str, Running]]:
     """Start a server for each engine; an idle one costs nothing."""
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(server(model, most_waiting=1000, **options))
+            name: stack.enter_context(server(model, "--queue", "1000", *options))
             for name, options in ENGINES.items()
         }
 
 
 def endurance(model: Path, texts: Sequence[str], options: argparse.Namespace) -> Iterator[Record]:
     """Yield what an overload, many requests and an end do."""
-    with server(model, workers=1, most_waiting=32) as running:
+    with server(model, "--queue", "32") as running:
         tally = asyncio.run(load(running.port, texts, 128, options.overload))
         for status, count in sorted(tally.statuses.items()):
             yield record(
                 "serve_load", f"overload, 128 clients, {options.overload:g} s", "sixfold", status, [count], ""
             )
     short = [text for text in texts if len(text) < 60] or texts
-    with server(model, workers=1) as running:
+    with server(model) as running:
         asyncio.run(load(running.port, short, 32, 600, options.requests // 10))
         before = running.memory()
         tally = asyncio.run(load(running.port, short, 32, 600, options.requests))
@@ -245,14 +247,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--overload", type=float, default=20.0, help="seconds")
     parser.add_argument("--requests", type=int, default=10_000, help="between the two looks at the memory")
-    parser.add_argument("--quick", action="store_true", help="a tiny model of phrases, short rounds")
+    parser.add_argument("--quick", action="store_true", help="the tiny model, short rounds")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.quick:
         options.clients, options.seconds, options.rounds = [1, 32], 1.0, 1
         options.overload, options.requests = 2.0, 500
-    texts, _ = test_text(options)
-    model = options.model or (QUICK if options.quick else trained("small"))
+    texts, _ = test_text(options.text, options.sentences)
+    model = options.model or trained("tiny" if options.quick else "small")
     records = [*throughput(model, texts, options), *endurance(model, texts, options)]
     publish(records, f"serving {model.name}", options.json)
 

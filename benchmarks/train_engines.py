@@ -1,6 +1,9 @@
 """One engine of `train_speed.py`, as a process: each line that it reads is a number of steps to train and time.
 
-python benchmarks/train_engines.py sixfold tiny
+    python benchmarks/train_engines.py sixfold tiny
+
+`versus.py` runs this file of two checkouts, so `CASES`, `main(engine, case)`, the lines that are read and those
+that answer them keep their form.
 """
 
 from __future__ import annotations

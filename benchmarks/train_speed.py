@@ -17,15 +17,12 @@ an allocator is tuned for a whole process; they take turns, and those that wait 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from children import Child, environment, python, started
 from report import Record, publish, record, take_turns
 from sixfold.kernels.build import VARIABLE
 from sixfold.kernels.mkl import is_underrated
@@ -36,45 +33,28 @@ USUAL_KERNELS = ("torch", "huggingface", "huggingface-tuned")  # not those that 
 UNITS = {"target_tokens_per_second": "1/s", "peak_memory": "MB", "padding_share": "share"}
 
 
-class Engine:
-    """A process that trains when it is told to."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-
-    def train(self, steps: int) -> dict[str, float]:
-        """Train some steps; return what was measured."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(steps, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"{' '.join(map(str, self.process.args))} failed")  # it has said why
-        return json.loads(answer)
+def command(engine: str, case: str) -> list[str]:
+    """Return the program that trains with one engine."""
+    return python(Path(__file__).with_name("train_engines.py"), engine, case)
 
 
-@contextmanager
-def started(engine: str, case: str) -> Iterator[Engine]:
-    """Start an engine; it ends when its input does."""
-    program = Path(__file__).with_name("train_engines.py")
-    environment = os.environ | ({VARIABLE: "off"} if engine in USUAL_KERNELS else {})
-    with subprocess.Popen(
-        [sys.executable, str(program), engine, case],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
-        yield Engine(process)
+def variables(engine: str) -> dict[str, str]:
+    """Return the environment of an engine: Sixfold's kernels are switched off where others would not have them."""
+    return environment() | ({VARIABLE: "off"} if engine in USUAL_KERNELS else {})
+
+
+def train(engine: Child, steps: int) -> dict[str, float]:
+    """Train some steps; return what was measured."""
+    return engine.ask(str(steps))
 
 
 def measure(case: str, names: Sequence[str], steps: int, rounds: int) -> Iterator[Record]:
     """Yield the numbers of one size."""
     with ExitStack() as running:
-        engines = {name: running.enter_context(started(name, case)) for name in names}
+        engines = {name: running.enter_context(started(command(name, case), variables(name))) for name in names}
         for engine in engines.values():
-            engine.train(min(steps, 2))  # the first steps allocate
-        turns = take_turns({name: partial(engine.train, steps) for name, engine in engines.items()}, rounds)
+            train(engine, min(steps, 2))  # the first steps allocate
+        turns = take_turns({name: partial(train, engine, steps) for name, engine in engines.items()}, rounds)
     for name, metrics in turns.items():
         for metric, values in metrics.items():
             yield record("train_speed", case, name, metric, values, UNITS[metric])

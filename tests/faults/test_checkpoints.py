@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sixfold.training.validate import Sample, Validator
 
 import sixfold
 from sixfold.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
 from sixfold.training.loop import Trainer
-from sixfold.training.validate import Sample, Validator
 
 if TYPE_CHECKING:
     from conftest import Run

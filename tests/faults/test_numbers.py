@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from sixfold.training.loss import Objective
 from torch import Tensor
 
 from sixfold.errors import TrainingError
 from sixfold.training import loop
 from sixfold.training.checkpoint import Checkpoint, CheckpointStore
 from sixfold.training.loop import Trainer
-from sixfold.training.loss import Objective
 from sixfold.training.progress import Silence
 from sixfold.training.ranks import Ranks
 from sixfold.training.run import make_model, make_trainer, read_setup

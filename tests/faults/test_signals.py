@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sixfold.training.validate import Validator
 
 import sixfold
 from sixfold.data.batches import Batch
 from sixfold.training.loop import Trainer
 from sixfold.training.run import import_ahead
-from sixfold.training.validate import Validator
 
 if TYPE_CHECKING:
     from conftest import Run

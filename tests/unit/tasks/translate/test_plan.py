@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
+
 from sixfold.data.readers import Pair
 from sixfold.data.sample import Sample
 from sixfold.errors import ConfigError
