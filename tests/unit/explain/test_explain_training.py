@@ -19,8 +19,8 @@ def step(number: int, loss: float = 2.0) -> dict[str, object]:
 
 def validation(number: int, bleu: float, is_best: bool) -> dict[str, object]:
     sample = {"given": "a", "answer": f"b {number}", "expected": "c"}
-    return {"kind": "validation", "step": number, "loss": 1.0, "score_name": "BLEU", "score": bleu, "is_best": is_best,
-            "weights": "single", "sample": sample}  # fmt: skip
+    score = {"loss": 1.0, "score_name": "BLEU", "score": bleu, "is_best": is_best}
+    return {"kind": "validation", "step": number, **score, "weights": "single", "sample": sample}
 
 
 def written(folder: Path, records: list[dict[str, object]], tail: str = "") -> Path:

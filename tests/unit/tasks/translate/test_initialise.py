@@ -1,4 +1,4 @@
-"""Co-occurrence initialisation: tokens that translate each other begin near each other, and nothing else is touched."""
+"""Co-occurrence initialisation: translations begin near each other, and nothing else is touched."""
 
 from __future__ import annotations
 
