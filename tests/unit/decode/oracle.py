@@ -97,7 +97,9 @@ class PrefixStepper:
             for place, before in enumerate(scores)
         ]
         found, parents, chosen = ([[each[column] for each in row] for row in best] for column in range(3))
-        return Extensions(found, parents, chosen, [row[EOS] for row in rows], [row.index(max(row)) for row in rows])
+        return Extensions(
+            found, parents, chosen, [row[EOS] for row in rows], [row.index(max(row)) for row in rows]
+        )
 
     def select(self, sentences: list[int] | None, rows: list[int]) -> None:
         self.prefixes = [self.prefixes[row] for row in rows]

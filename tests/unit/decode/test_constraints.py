@@ -7,11 +7,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
-from sixfold.decode.rules import ForbiddenWords, ForcedPrefix
-from sixfold.decode.search import BeamOptions, Hypothesis, Rule
-from sixfold.text.words import occurs
 from tests.unit.decode.oracle import (
     EOS,
     SPELLING,
@@ -24,6 +19,11 @@ from tests.unit.decode.oracle import (
     text,
     text_oracle,
 )
+
+from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
+from sixfold.decode.rules import ForbiddenWords, ForcedPrefix
+from sixfold.decode.search import BeamOptions, Hypothesis, Rule
+from sixfold.text.words import occurs
 
 LIMIT = 4
 WIDE = 300  # more than there are unfinished outputs
@@ -72,7 +72,9 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_that_contain_the_phrases(
 ) -> None:
     oracle = text_oracle(seed)
     obey = [
-        each for each in all_outputs(oracle, 0, LIMIT, 0.6) if all(occurs(phrase, text(each.tokens)) for phrase in phrases)
+        each
+        for each in all_outputs(oracle, 0, LIMIT, 0.6)
+        if all(occurs(phrase, text(each.tokens)) for phrase in phrases)
     ]
     # Near the limit room is kept for the canonical spelling, which may be longer than another one.
     roomy = [each for each in obey if len(each.tokens) <= LIMIT - 1][:1]

@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.decode.oracle import EOS, Oracle, PrefixStepper, assert_same, run_beam, search, seeds
 from torch import Tensor
 
 from sixfold.decode.extensions import BLOCK, best_extensions, best_of, log_probabilities, without
 from sixfold.decode.rules import token_set
 from sixfold.decode.search import NEVER, BeamOptions, BestFirst, Extensions, TokenSet
-from tests.unit.decode.oracle import EOS, Oracle, PrefixStepper, assert_same, run_beam, search, seeds
 
 unhurried = settings(max_examples=20, deadline=None)
 
@@ -69,7 +69,10 @@ def test_the_best_extensions_are_those_of_a_sort(seed: int, sentences: int, beam
 def test_only_what_is_forbidden_after_a_row_becomes_impossible_and_the_rest_stays(
     seed: int, sets: list[set[int]], size: int
 ) -> None:
-    logits, total = torch.randn(len(sets), 12, generator=torch.Generator().manual_seed(seed)), torch.ones(len(sets))
+    logits, total = (
+        torch.randn(len(sets), 12, generator=torch.Generator().manual_seed(seed)),
+        torch.ones(len(sets)),
+    )
     pieces = zip(logits.clone().split(size), total.split(size), strict=True)
     found = log_probabilities(without(pieces, [token_set(each) for each in sets]), 10)
     expected = logits[:, :10] - 1

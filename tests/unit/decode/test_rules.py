@@ -7,11 +7,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
-from sixfold.decode.sampling import Draws, Sampler
-from sixfold.decode.search import BeamOptions, Hypothesis, Rule
-from sixfold.text.words import occurs
 from tests.unit.decode.oracle import (
     EOS,
     SPELLING,
@@ -25,6 +20,11 @@ from tests.unit.decode.oracle import (
     text,
     text_oracle,
 )
+
+from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
+from sixfold.decode.sampling import Draws, Sampler
+from sixfold.decode.search import BeamOptions, Hypothesis, Rule
+from sixfold.text.words import occurs
 
 LIMIT = 4
 WIDE = 300  # more than there are unfinished outputs

@@ -9,8 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sixfold.decode.search import NEVER, Beam, BeamOptions, BestFirst, Hypothesis, length_penalty
 from tests.unit.decode.oracle import (
     EOS,
     Oracle,
@@ -22,6 +20,8 @@ from tests.unit.decode.oracle import (
     search,
     seeds,
 )
+
+from sixfold.decode.search import NEVER, Beam, BeamOptions, BestFirst, Hypothesis, length_penalty
 
 ALPHAS = (0.0, 0.6, 1.0)
 

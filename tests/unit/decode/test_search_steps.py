@@ -9,6 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.decode.oracle import (
+    BOS,
+    EOS,
+    SPELLING,
+    Oracle,
+    PrefixStepper,
+    all_outputs,
+    assert_same,
+    judged,
+    run_beam,
+    search,
+    seeds,
+    text_oracle,
+)
 
 from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
 from sixfold.decode.rules import NOTHING, token_set
@@ -23,20 +37,6 @@ from sixfold.decode.search import (
     TokenSet,
     closed_up,
     union,
-)
-from tests.unit.decode.oracle import (
-    BOS,
-    EOS,
-    SPELLING,
-    Oracle,
-    PrefixStepper,
-    all_outputs,
-    assert_same,
-    judged,
-    run_beam,
-    search,
-    seeds,
-    text_oracle,
 )
 
 unhurried = settings(max_examples=20, deadline=None)
