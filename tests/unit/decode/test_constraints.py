@@ -1,4 +1,4 @@
-"""Required phrases: a wide beam finds the best of all outputs that contain them, and a narrow one writes them too."""
+"""Required phrases: a wide beam finds the best outputs that contain them, and a narrow one writes them too."""
 
 from __future__ import annotations
 

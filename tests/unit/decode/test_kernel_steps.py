@@ -9,13 +9,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.decode.engines import SPECIAL, begins, make_engine, make_model, random_tokens
+from tests.unit.decode.engines import SPECIAL, begins, make_engine, make_model, need_kernels, random_tokens
 from torch import Tensor
 
+from sixfold.decode.engine import Engine
 from sixfold.decode.extensions import best_extensions
 from sixfold.decode.matrices import Precision
 from sixfold.decode.rules import token_set
-from sixfold.decode.search import NEVER, Stepper, TokenSet
+from sixfold.decode.search import NEVER, Extensions, Stepper, TokenSet
 from sixfold.models.encoder_decoder import EncoderDecoder
 
 pytestmark = pytest.mark.usefixtures("one_core")
@@ -109,25 +110,33 @@ def test_with_the_same_tokens_forbidden_kernels_find_what_torch_finds(
 ) -> None:
     torch.manual_seed(seed)
     model, texts = make_small(vocabulary), sources(sentences)
-    ours, theirs = (make_engine(name, model).start(texts, begins(sentences)) for name in ("kernels", "torch"))
-    tokens, before = several_steps(ours, sentences, width)
-    several_steps(theirs, sentences, width)
     rows = sentences * width
     banned = data.draw(st.lists(forbidden_sets(vocabulary), min_size=rows, max_size=rows))
-    assert ours.most_extensions == MOST
-    found, expected = (stepper.extend(tokens, before, count, banned) for stepper in (ours, theirs))
+    (found, ours), (expected, theirs) = (
+        extensions_and_step(make_engine(name, model), texts, width, count, banned) for name in ("kernels", "torch")
+    )
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    assert all((row[each] == NEVER).all() for row, each in zip(ours, banned, strict=True))
     scores = torch.tensor(expected.scores)
     torch.testing.assert_close(torch.tensor(found.scores), scores, rtol=0, atol=1e-5)
     assert same_but_for_ties(found.parents, expected.parents, scores)
     assert same_but_for_ties(found.tokens, expected.tokens, scores)
     torch.testing.assert_close(torch.tensor(found.ends), torch.tensor(expected.ends), rtol=0, atol=1e-5)
-    after = [stepper.step(tokens, banned) for stepper in (ours, theirs)]
-    torch.testing.assert_close(*after, rtol=0, atol=1e-5)
-    for row, each in enumerate(banned):
-        assert (after[0][row, each] == NEVER).all()
-        assert float(after[1][row, found.most_probable[row]]) == pytest.approx(
-            float(after[1][row].max()), abs=1e-5
-        )
+    most_probable = theirs[range(rows), found.most_probable]
+    torch.testing.assert_close(most_probable, theirs.amax(dim=1), rtol=0, atol=1e-5)
+
+
+def extensions_and_step(
+    engine: Engine, texts: list[list[int]], width: int, count: int, banned: list[TokenSet]
+) -> tuple[Extensions, Tensor]:
+    """Return the best extensions of a step, and its log-probabilities (R, V)."""
+    steppers = [engine.start(texts, begins(len(texts))) for _ in range(2)]
+    (tokens, before), _ = (several_steps(stepper, len(texts), width) for stepper in steppers)
+    return steppers[0].extend(tokens, before, count, banned), steppers[1].step(tokens, banned)
+
+
+def test_more_extensions_are_asked_for_than_the_kernels_find_by_themselves() -> None:
+    assert need_kernels().most_extensions == MOST
 
 
 @torch.inference_mode()

@@ -21,9 +21,9 @@ from sixfold.decode.torch_engine import TorchEngine
 from sixfold.decode.translate import Translator
 from sixfold.kernels import build as compiled
 from sixfold.kernels import decoding as kernels
+from sixfold.kernels import dropout
 from sixfold.kernels.decoding import FLAGS, SOURCE, find_kernels
 from sixfold.machine import cpu_flags
-from sixfold.nn import dropout
 
 COMPILER = next(filter(None, map(shutil.which, compiled.COMPILERS)), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")

@@ -1,4 +1,4 @@
-"""Beam search, without a model: a function of the prefix stands for it, so that every hypothesis can be counted out."""
+"""Beam search without a model: a function of the prefix stands for it, so every hypothesis can be counted out."""
 
 from __future__ import annotations
 
