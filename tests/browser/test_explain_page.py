@@ -15,12 +15,12 @@ import pytest
 import torch
 
 import sixfold
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator
 from sixfold.explain import Explanation, explain, find_habits, read_training, render, render_training
 from sixfold.explain.watch import watching
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.models.folder import DecodeConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Route
@@ -77,7 +77,7 @@ def random_model(phrases: Translator) -> Callable[..., Translator]:
         torch.manual_seed(1)
         shape = {"encoder_layers": layers, "decoder_layers": layers, "heads": heads, "d_model": 32, "d_ff": 32}
         model = EncoderDecoder(EncoderDecoderConfig(vocabulary=phrases.tokenizer.vocabulary, **shape))
-        return Translator(model, phrases.tokenizer, DecodeConfig(beam=2))
+        return Translator([model], phrases.tokenizer, DecodeConfig(beam=2))
 
     return make
 

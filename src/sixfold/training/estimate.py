@@ -137,9 +137,9 @@ def measure_steps(learner: Learner, model: nn.Module, corpus: Corpus, recipe: Re
     while len(seconds) < MOST_STEPS and (
         len(seconds) < WARM_STEPS + FEWEST_STEPS or sum(seconds[WARM_STEPS:]) < ENOUGH_SECONDS
     ):
-        began, seed = time.monotonic(), len(seconds)
-        batch = learner.collate(corpus.read(next(batches)[0]), seed)
-        stepper.train_step(batch, learning_rate=0.0, seed=(1, seed))
+        began, step = time.monotonic(), len(seconds)
+        batch = learner.collate(corpus.read(next(batches)[0]), seed=step)
+        stepper.train_step(batch, learning_rate=0.0, step=step)
         seconds.append(time.monotonic() - began)
         targets.append(batch.num_targets)
     measured, counted = sum(seconds[WARM_STEPS:]), sum(targets[WARM_STEPS:])

@@ -138,7 +138,7 @@ def make_trainer(
     state = RunState(threads=num_data_parallel(config.batch_tokens, device, ranks.world))
     store = CheckpointStore(run_folder.checkpoints)
     stepper = Stepper(
-        learner.loss, model, config, state.threads, ranks, lambda text: shown.say(f"warning: {text}")
+        learner.loss, model, config, state.threads, ranks, setup.seed, lambda text: shown.say(f"warning: {text}")
     )
     clock = Clock(config, ranks, began)
     log = MetricsLog(run_folder.training / "log.jsonl")
