@@ -10,7 +10,7 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import NEVER, BeamStep
 from sixfold.decode.translate import Translator
 from sixfold.explain.beam_tree import ROOT, BeamTree, beam_tree
-from sixfold.explain.explanation import search_of, watched_search
+from sixfold.explain.explanation import explainable, watched_search
 
 END = 2
 
@@ -50,9 +50,9 @@ def test_rows_that_only_fill_the_beam_are_not_shown() -> None:
 def test_the_tree_holds_what_the_search_kept_ended_and_pruned(
     phrases: Translator, sentences: list[str], beam: int
 ) -> None:
-    search = search_of(phrases, SearchOptions(beam=beam))
+    options = explainable(phrases, SearchOptions(beam=beam))
     for sentence in sentences[:6]:
-        found, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentence))
+        found, steps = watched_search(phrases, options, phrases.tokenizer.encode(sentence))
         tree = beam_tree(steps, found.tokens, beam, 0.6, phrases.tokenizer.pieces)
         prefixes = [""]
         for number, step in enumerate(steps):
@@ -69,8 +69,8 @@ def test_the_tree_holds_what_the_search_kept_ended_and_pruned(
 def test_every_kept_hypothesis_was_at_least_as_good_as_every_pruned_one_of_its_step(
     phrases: Translator, sentences: list[str]
 ) -> None:
-    search = search_of(phrases, SearchOptions())
-    found, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentences[0]))
+    options = explainable(phrases, SearchOptions())
+    found, steps = watched_search(phrases, options, phrases.tokenizer.encode(sentences[0]))
     tree = beam_tree(steps, found.tokens, 4, 0.6, phrases.tokenizer.pieces)
     for number in range(len(steps)):
         nodes = [node for node in tree.nodes if node.step == number]
