@@ -20,6 +20,10 @@ import sixfold
 from sixfold.kernels import prepare
 
 prepare()  # before any test loads torch
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+if WORKER:  # one of several processes of tests: with a core of its own, its threads do not wait for the others'
+    CORES = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {CORES[int(WORKER.removeprefix("gw")) % len(CORES)]})
 settings.register_profile("sixfold", deadline=None)  # a neighbour on the machine is no fault of ours
 settings.load_profile("sixfold")
 
