@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 import sixfold
+from sixfold.files import cache_folder
 from sixfold.kernels import prepare
 
 prepare()  # before any test loads torch
@@ -37,6 +40,23 @@ SMALL_SETTINGS = (
     "train.steps=300", "train.batch_tokens=512", "train.checkpoint_every=150", "train.patience=0",
     "train.schedule=linear_decay", "train.learning_rate=3e-3", "train.warmup_steps=30",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def obey_ctrl_c() -> None:
+    """Let children obey Ctrl-C although a shell started these tests in the background, where it is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def compiled_cache(tmp_path: Path) -> Path:
+    """Return a cache folder that holds the compiled kernels, so that they are not compiled again, and nothing else."""
+    folder = tmp_path / "cache" / "sixfold"
+    folder.mkdir(parents=True)
+    for library in cache_folder().glob("*.so"):
+        shutil.copy2(library, folder)
+    return folder.parent
 
 
 @pytest.fixture

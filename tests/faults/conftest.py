@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -230,13 +229,6 @@ def options() -> list[str]:
 def settings() -> tuple[str, ...]:
     """The settings of the unbroken run."""
     return SETTINGS
-
-
-@pytest.fixture(scope="session", autouse=True)
-def obey_ctrl_c() -> None:
-    """Let children obey Ctrl-C although a shell started these tests in the background, where it is ignored."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def flip(content: bytes, draw: random.Random) -> bytes:
