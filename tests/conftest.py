@@ -51,7 +51,7 @@ def obey_ctrl_c() -> None:
 
 @pytest.fixture
 def compiled_cache(tmp_path: Path) -> Path:
-    """Return a cache folder that holds the compiled kernels, so that they are not compiled again, and nothing else."""
+    """Return a cache folder with the compiled kernels alone: to compile them again takes long."""
     folder = tmp_path / "cache" / "sixfold"
     folder.mkdir(parents=True)
     for library in cache_folder().glob("*.so"):

@@ -149,8 +149,8 @@ def test_a_folder_that_is_not_there_is_named(run: Run, files: tuple[Path, Path],
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_an_interrupted_check_leaves_no_files(tmp_path: Path) -> None:
-    for name in ("a.en", "a.de"):
-        (tmp_path / name).write_text("".join(f"sentence number {number}\n" for number in range(1000)))
+    for name, words in (("a.en", "sentence number"), ("a.de", "Satz Nummer")):
+        (tmp_path / name).write_text("".join(f"{words} {number}\n" for number in range(1000)))
     arguments = ["check", "a.en", "a.de", "--write-clean", "clean"]
     done = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], cwd=tmp_path, capture_output=True)
     assert done.stdout == b"4 files\n"
