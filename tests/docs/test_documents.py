@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 import typer
 
 from sixfold.cli import app
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.training.recipe import make_recipe, read_recipe
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -75,6 +78,14 @@ def test_every_path_that_the_contributors_are_told_exists() -> None:
     assert len(paths) > 15
     for path in paths:
         assert any((home / path).exists() for home in (ROOT, ROOT / "src" / "sixfold")), path
+
+
+def test_the_recipe_of_the_documents_is_a_recipe(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```yaml\n(data:.*?)```", (ROOT / "docs" / "commands.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "shown.yaml").write_text(shown, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a key of an earlier version
+        make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, str(tmp_path / "shown.yaml")))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
