@@ -102,7 +102,7 @@ SERVER = """
 import json, sys
 from pathlib import Path
 from sixfold.serve.server import run
-from sixfold.serve.settings import Settings, model_place
+from sixfold.serve.server_settings import Settings, model_place
 options = json.loads(sys.argv[1], object_hook=lambda found: {
     name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
 })

@@ -18,7 +18,7 @@ import sixfold
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator
 from sixfold.explain import Explanation, explain, find_habits, read_training, render, render_training
-from sixfold.explain.watch import watching
+from sixfold.explain.live_page import watching
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.models.folder import DecodeConfig
 
@@ -359,7 +359,7 @@ def test_rows_of_merged_words_still_sum_to_one(modules: Page) -> None:
     tokens = [[0, 0, 1, 2, 2, 2, -1], [0, 1, 1, 1, 2, 3, 3, 4, -1]]
     found = modules.evaluate(
         """async ([values, sides]) => {
-            const { groupsOf, merged } = await import("/matrix.js");
+            const { groupsOf, merged } = await import("/attention_matrix.js");
             const groups = sides.map((side) => groupsOf(side.map((word) => ({ word })), true));
             const matrix = { rows: 7, columns: 9, values: Float32Array.from(values) };
             const { rows, columns, values: result } = merged(matrix, ...groups);
@@ -397,7 +397,7 @@ def test_the_heads_of_the_papers_figures_are_those_that_reach_and_point(modules:
         }
 
     habits = {"encoder": [[head(9, 0.2), head(1, 0.9, previous=0.9)], [head(3, 0.8), head(2, 0.5, mark=0.7)]]}
-    found = modules.evaluate("async (habits) => (await import('/roles.js')).figureHeads(habits, 1)", habits)
+    found = modules.evaluate("async (habits) => (await import('/head_roles.js')).figureHeads(habits, 1)", habits)
     places = {name: [(each["layer"], each["head"]) for each in heads] for name, heads in found.items()}
     assert places["far"] == [(0, 0)]
     assert places["pointing"] == [(1, 0)]

@@ -357,8 +357,8 @@ def locked(start_server: Start) -> Served:
 def all_routes() -> Iterator[tuple[str, str]]:
     """Yield every method and path that the application knows, from the application itself."""
     from sixfold.serve.app import INTERFACES
+    from sixfold.serve.server_settings import ModelPlace, Settings
     from sixfold.serve.service import Service
-    from sixfold.serve.settings import ModelPlace, Settings
 
     service = Service(Settings((ModelPlace(Path("model")),)))
     for interface in INTERFACES:
@@ -395,17 +395,17 @@ def test_a_key_is_accepted_in_every_form_that_clients_use(locked: Served) -> Non
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sixfold.serve import limits
+    from sixfold.serve import access
 
     compared: list[int] = []
-    compare = limits.hmac.compare_digest
+    compare = access.hmac.compare_digest
 
     def counted(one: bytes, other: bytes) -> bool:
         compared.append(len(one))
         return compare(one, other)
 
-    monkeypatch.setattr(limits.hmac, "compare_digest", counted)
-    keys = limits.Keys([KEY, "another key of ours"])
+    monkeypatch.setattr(access.hmac, "compare_digest", counted)
+    keys = access.Keys([KEY, "another key of ours"])
     for guess in (KEY, "another key of ours", KEY[:-1], "", "x" * 10_000):
         keys.accept(guess)
     assert compared == [32] * 10  # every key, whatever matched, and digests of one length

@@ -12,7 +12,7 @@ from sixfold.cli.translate import Precision
 from sixfold.settings import make
 
 if TYPE_CHECKING:
-    from sixfold.serve.settings import Settings
+    from sixfold.serve.server_settings import Settings
 
 WHO = "Who may ask"
 
@@ -66,7 +66,7 @@ def serve(
     Example: sixfold serve model
     """
     from sixfold.machine import num_cores
-    from sixfold.serve.settings import Settings, model_place, read_keys
+    from sixfold.serve.server_settings import Settings, model_place, read_keys
 
     values = {
         "models": tuple(map(model_place, models)),

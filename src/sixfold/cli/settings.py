@@ -65,7 +65,7 @@ def score_settings() -> Known:
 
 def serve_settings() -> Known:
     """Return the limits of a server."""
-    from sixfold.serve.settings import Settings
+    from sixfold.serve.server_settings import Settings
 
     return {"serve": meanings(Settings)}
 

@@ -86,7 +86,7 @@ def say_end(outcome: Outcome, folder: Path) -> None:
 @contextmanager
 def shown_live(folder: Path) -> Iterator[None]:
     """Serve the training page while a run goes on; of several processes only the first does."""
-    from sixfold.explain.watch import watching
+    from sixfold.explain.live_page import watching
 
     if os.environ.get("RANK", "0") != "0":
         yield

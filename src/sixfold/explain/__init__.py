@@ -5,9 +5,9 @@ Path("page.html").write_text(render(explanation), encoding="utf-8")
 """
 
 from sixfold.explain.explanation import Explanation, explain
-from sixfold.explain.habits import Habits, find_habits, sample_sentences
-from sixfold.explain.page import render, render_training
-from sixfold.explain.training import Training, read_training
+from sixfold.explain.head_roles import Habits, find_habits, sample_sentences
+from sixfold.explain.html_page import render, render_training
+from sixfold.explain.training_history import Training, read_training
 
 __all__ = [
     "Explanation",

@@ -15,9 +15,9 @@ from sixfold.decode.search import BeamStep, Hypothesis, beam_search, finished_hy
 from sixfold.decode.translate import DEFAULTS, Translation, Translator, cut, num_positions
 from sixfold.errors import ConfigError
 from sixfold.explain.beam_tree import BeamTree, beam_tree
-from sixfold.explain.habits import Habits, habits_of
-from sixfold.explain.tokens import NO_WORD, Token, tokens_of
-from sixfold.explain.weights import Layer, affordable, compress, pack
+from sixfold.explain.head_roles import Habits, habits_of
+from sixfold.explain.packed_attention import Layer, affordable, compress, pack
+from sixfold.explain.page_tokens import NO_WORD, Token, tokens_of
 from sixfold.models.encoder_decoder import Kind, count_parameters
 from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words

@@ -9,12 +9,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 import sixfold
-from sixfold.serve import deepl, libretranslate, page, status
-from sixfold.serve.gate import Gate
-from sixfold.serve.refusals import Refusal
+from sixfold.serve import deepl, libretranslate, status, web_page
+from sixfold.serve.http_errors import Refusal
+from sixfold.serve.middleware import Gate
 from sixfold.serve.service import Service
 
-INTERFACES = (libretranslate, deepl, page, status)
+INTERFACES = (libretranslate, deepl, web_page, status)
 
 
 def build(service: Service) -> ASGIApp:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sixfold.serve.messages import Found, Kind
+from sixfold.serve.job_messages import Found, Kind
 
 numbers = itertools.count()
 

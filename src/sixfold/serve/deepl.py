@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sixfold.serve.asked import Texts, asked, body_of
 from sixfold.serve.languages import name_of
+from sixfold.serve.request_fields import Texts, asked, body_of
 from sixfold.serve.service import Service, joined
 
 NO_LIMIT = 10**12  # characters; its clients want a number

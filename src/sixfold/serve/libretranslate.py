@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sixfold.serve.asked import Several, Texts, asked, body_of
 from sixfold.serve.languages import name_of
+from sixfold.serve.request_fields import Several, Texts, asked, body_of
 from sixfold.serve.service import MOST_ALTERNATIVES, Service, Translated, joined
 
 

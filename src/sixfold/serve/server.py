@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sixfold.errors import WorkError
 from sixfold.serve.app import build
 from sixfold.serve.logs import collect_logs, log
+from sixfold.serve.server_settings import Settings
 from sixfold.serve.service import Service
-from sixfold.serve.settings import Settings
 
 END_SECONDS = 5.0  # beyond the deadline, for answers to be sent before the rest is given up
 BACKLOG = 1024

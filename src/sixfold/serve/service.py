@@ -12,13 +12,13 @@ from typing import Literal
 
 from sixfold.errors import ConfigError, WorkError
 from sixfold.serve.batching import Queue, Sentence
+from sixfold.serve.http_errors import Refusal
+from sixfold.serve.job_messages import Description, Found, Kind
 from sixfold.serve.languages import Detected, Detector
 from sixfold.serve.logs import log
-from sixfold.serve.messages import Description, Found, Kind
-from sixfold.serve.metrics import Metrics
-from sixfold.serve.pool import Member, RefusedError
-from sixfold.serve.refusals import Refusal
-from sixfold.serve.settings import ModelPlace, Settings
+from sixfold.serve.prometheus import Metrics
+from sixfold.serve.server_settings import ModelPlace, Settings
+from sixfold.serve.worker_pool import Member, RefusedError
 from sixfold.text import Tokenizer
 from sixfold.text.documents import Part, plain_parts
 from sixfold.text.markup import html_parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from sixfold.serve.refusals import Refusal
+from sixfold.serve.http_errors import Refusal
 from sixfold.serve.service import Service
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from sixfold.serve.batching import Queue, Sentence
-from sixfold.serve.messages import Kind
+from sixfold.serve.job_messages import Kind
 
 Result = TypeVar("Result")
 

@@ -162,7 +162,7 @@ async def slowly(self, sockets=None):
     await startup(self, sockets)
 uvicorn.Server.startup = slowly
 from sixfold.serve.server import run
-from sixfold.serve.settings import ModelPlace, Settings
+from sixfold.serve.server_settings import ModelPlace, Settings
 run(Settings((ModelPlace(Path(sys.argv[1])),), port=0))
 """
 

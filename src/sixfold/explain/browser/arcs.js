@@ -1,8 +1,8 @@
 // Two columns of tokens and an arc for each weight, as the figures of the paper draw them.
 import { ARROWS, drawing, percent, pressed, rove, within } from "./dom.js";
 import { themeColour } from "./colour.js";
-import { columnOf, largest, rowOf } from "./matrix.js";
-import { shortened } from "./pieces.js";
+import { columnOf, largest, rowOf } from "./attention_matrix.js";
+import { shortened } from "./token_text.js";
 import { label, note, picture } from "./svg.js";
 
 const ROW = 28;

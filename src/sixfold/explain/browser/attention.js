@@ -2,10 +2,10 @@
 import { element, percent } from "./dom.js";
 import { arcsPicture } from "./arcs.js";
 import { colourScale, mapPicture } from "./heatmap.js";
-import { Weights, columnOf, groupsOf, largest, merged, rowOf } from "./matrix.js";
-import { bars, choices, soft } from "./parts.js";
-import { isMark, shownPiece, textOf } from "./pieces.js";
-import { STACKS, habitSentence, headName } from "./roles.js";
+import { Weights, columnOf, groupsOf, largest, merged, rowOf } from "./attention_matrix.js";
+import { bars, choices, soft } from "./controls.js";
+import { isMark, shownPiece, textOf } from "./token_text.js";
+import { STACKS, habitSentence, headName } from "./head_roles.js";
 import { Thumbnails } from "./thumbnails.js";
 
 const MOST_ARCS = 40; // tokens on a side

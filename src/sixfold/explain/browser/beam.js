@@ -1,7 +1,7 @@
 // The tree that the search walked: a column for each step, best extensions on top.
 import { drawing, percent, pressed, within } from "./dom.js";
 import { themeColour } from "./colour.js";
-import { isMark, shortened, shownPiece, textOf } from "./pieces.js";
+import { isMark, shortened, shownPiece, textOf } from "./token_text.js";
 import { label, note, picture } from "./svg.js";
 
 export const COLUMN = 112;

@@ -1,8 +1,8 @@
 // The translation as it was decoded: each token's probability, what else was probable, and the beam tree.
 import { element, percent, rove, within } from "./dom.js";
 import { BeamTree, COLUMN, beamPicture } from "./beam.js";
-import { bar, bars, button, soft } from "./parts.js";
-import { shownPiece } from "./pieces.js";
+import { bar, bars, button, soft } from "./controls.js";
+import { shownPiece } from "./token_text.js";
 
 const STATES = { ended: "finished", kept: "open", left: "open", pruned: "pruned" };
 

@@ -2,13 +2,13 @@
 import { AttentionView } from "./attention.js";
 import { DecodingView } from "./decoding.js";
 import { element, within } from "./dom.js";
-import { THEMES, tabs, themeButton } from "./frame.js";
+import { THEMES, tabs, themeButton } from "./theme_and_tabs.js";
 import { HeadsView } from "./heads.js";
-import { button } from "./parts.js";
+import { button } from "./controls.js";
 import { PositionsView } from "./positions.js";
-import { STACKS } from "./roles.js";
-import { save } from "./save.js";
-import { sentencePair } from "./sentence.js";
+import { STACKS } from "./head_roles.js";
+import { save } from "./save_picture.js";
+import { sentencePair } from "./sentence_pair.js";
 import { State } from "./state.js";
 
 const NAMES = { attention: "Attention", decoding: "Decoding", heads: "Heads", positions: "Positions" };

@@ -1,8 +1,8 @@
 // What each head tends to do, as tables of layers and heads.
 import { drawing, element, percent } from "./dom.js";
 import { themeColour } from "./colour.js";
-import { axis, soft } from "./parts.js";
-import { ROLES, STACKS, figureHeads, headName, roleNumber } from "./roles.js";
+import { axis, soft } from "./controls.js";
+import { ROLES, STACKS, figureHeads, headName, roleNumber } from "./head_roles.js";
 import { label, note, picture } from "./svg.js";
 
 const [CELL_WIDTH, CELL_HEIGHT] = [92, 36]; // in a saved picture

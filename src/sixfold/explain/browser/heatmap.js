@@ -2,7 +2,7 @@
 // is shown whole, beside a part of it, around what is looked at, that has them.
 import { ARROWS, drawing, element, percent, within } from "./dom.js";
 import { themeColour, weightColours, weightRaster } from "./colour.js";
-import { shortened } from "./pieces.js";
+import { shortened } from "./token_text.js";
 import { cellsImage, label, picture, pointIn } from "./svg.js";
 
 const LABELS = 100; // room for labels, left and above

@@ -2,8 +2,8 @@
 import { ARROWS, drawing, element, within } from "./dom.js";
 import { lineChart } from "./chart.js";
 import { raster, signedColours, themeColour } from "./colour.js";
-import { inflate } from "./matrix.js";
-import { soft } from "./parts.js";
+import { inflate } from "./attention_matrix.js";
+import { soft } from "./controls.js";
 import { cellsImage, note, picture, pointIn } from "./svg.js";
 
 const MIDDLE = 127; // the byte that stands for 0

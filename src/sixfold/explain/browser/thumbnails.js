@@ -1,7 +1,7 @@
 // Every layer and head at a glance: rows are layers, columns are heads and their mean.
 import { ARROWS, element, rove, within } from "./dom.js";
 import { weightColours, weightRaster } from "./colour.js";
-import { axis, button } from "./parts.js";
+import { axis, button } from "./controls.js";
 
 const PIXELS = 56; // a larger matrix is pooled
 const MANY = 10000; // weights; drawing so many lets the page do something else in between

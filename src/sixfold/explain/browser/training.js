@@ -1,9 +1,9 @@
 // The page that shows how a training goes, or went.
 import { lineChart } from "./chart.js";
 import { element, within } from "./dom.js";
-import { THEMES, themeButton } from "./frame.js";
-import { soft } from "./parts.js";
-import { visible } from "./pieces.js";
+import { THEMES, themeButton } from "./theme_and_tabs.js";
+import { soft } from "./controls.js";
+import { visible } from "./token_text.js";
 import { State } from "./state.js";
 
 const ASK_EVERY = 3000; // milliseconds

@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Thread
 
 from sixfold.errors import ModelFolderError
-from sixfold.explain.page import render_training
-from sixfold.explain.training import Training, journal_of, read_training, training_of
+from sixfold.explain.html_page import render_training
+from sixfold.explain.training_history import Training, journal_of, read_training, training_of
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8606  # any free one, if it is taken

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 from sixfold.explain.explanation import Explanation
-from sixfold.explain.training import Training
+from sixfold.explain.training_history import Training
 
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from sixfold.serve.refusals import Refusal
+from sixfold.serve.http_errors import Refusal
 
 Asked = TypeVar("Asked", bound=BaseModel)
 

@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from sixfold.serve import limits
-from sixfold.serve.limits import Keys, RateLimit, key_of_header
+from sixfold.serve import access
+from sixfold.serve.access import Keys, RateLimit, key_of_header
 
 
 def test_only_the_keys_themselves_are_accepted() -> None:
@@ -32,7 +32,7 @@ def test_other_headers_have_no_key(header: str) -> None:
 
 def test_a_client_has_its_rate_and_others_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(limits.time, "monotonic", lambda: now)
+    monkeypatch.setattr(access.time, "monotonic", lambda: now)
     rates = RateLimit(per_minute=12)  # so many at once, then one every five seconds
     assert [rates.seconds_to_wait("one") for _ in range(13)] == [0] * 12 + [5]
     assert rates.seconds_to_wait("other") == 0
@@ -44,7 +44,7 @@ def test_a_client_has_its_rate_and_others_have_theirs(monkeypatch: pytest.Monkey
 
 
 def test_the_memory_for_rates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_CLIENTS", 10)
+    monkeypatch.setattr(access, "MOST_CLIENTS", 10)
     rates = RateLimit(per_minute=60)
     for i in range(100):
         rates.seconds_to_wait(str(i))

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData, Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive
 
-from sixfold.serve.refusals import ClientLeft, Refusal
+from sixfold.serve.http_errors import ClientLeft, Refusal
 
 MOST_FIELDS = 1000
 SPARE_BYTES, SPARE_SECONDS = 4 << 20, 0.2  # of a body that is too long, read so that its sender hears the answer

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
-from sixfold.serve.bodies import fields_of, read_body
-from sixfold.serve.refusals import Refusal
+from sixfold.serve.http_errors import Refusal
+from sixfold.serve.request_body import fields_of, read_body
 
 
 def read(parts: list[bytes], most: int = 100, **headers: str) -> bytes:

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from sixfold.serve.asked import asked, body_of
 from sixfold.serve.libretranslate import served_languages
+from sixfold.serve.request_fields import asked, body_of
 from sixfold.serve.service import MOST_ALTERNATIVES, Service, Translated, joined
 
 FILES = {
@@ -89,7 +89,7 @@ def routes(service: Service) -> APIRouter:
 
 def file_route(name: str, kind: str) -> Callable[[], Awaitable[Response]]:
     """Return a route that serves a file of the page."""
-    content = resources.files("sixfold.serve").joinpath("page", name).read_bytes()
+    content = resources.files("sixfold.serve").joinpath("web", name).read_bytes()
 
     async def serve_file() -> Response:
         return Response(content, media_type=kind)

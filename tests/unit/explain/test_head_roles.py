@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sixfold.decode.translate import Translator
-from sixfold.explain.habits import (
+from sixfold.explain.head_roles import (
     ENOUGH,
     SHARES,
     WIDE,

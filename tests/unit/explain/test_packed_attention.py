@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sixfold.explain.weights import LEVELS, MOST_WEIGHTS, Layer, affordable, only_largest, pack
+from sixfold.explain.packed_attention import LEVELS, MOST_WEIGHTS, Layer, affordable, only_largest, pack
 
 
 def unpacked(layer: Layer) -> Tensor:

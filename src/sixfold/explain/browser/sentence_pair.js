@@ -1,7 +1,7 @@
 // The source and its translation, word by word; words that belong together light up together.
 import { element } from "./dom.js";
-import { groupsOf } from "./matrix.js";
-import { textOf } from "./pieces.js";
+import { groupsOf } from "./attention_matrix.js";
+import { textOf } from "./token_text.js";
 
 export function sentencePair(data) {
   const words = [new Map(), new Map()]; // each side's elements, by the number of the word

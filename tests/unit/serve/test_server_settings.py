@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sixfold.errors import ConfigError
-from sixfold.serve.settings import ModelPlace, Settings, model_place, read_keys
+from sixfold.serve.server_settings import ModelPlace, Settings, model_place, read_keys
 
 MODEL = (ModelPlace(Path("model")),)
 

@@ -9,7 +9,7 @@ import pytest
 
 from sixfold.errors import ModelFolderError
 from sixfold.explain import read_training, render_training
-from sixfold.explain.training import MOST_POINTS, MOST_VALIDATIONS
+from sixfold.explain.training_history import MOST_POINTS, MOST_VALIDATIONS
 
 
 def step(number: int, loss: float = 2.0) -> dict[str, object]:

@@ -13,7 +13,7 @@ import pytest
 
 from sixfold.decode.translate import Translator
 from sixfold.explain import Training, explain, render, render_training
-from sixfold.explain.page import EXPORT, IMPORT, asset, needed
+from sixfold.explain.html_page import EXPORT, IMPORT, asset, needed
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" ' & <!-- \u2028 \u202e \0"
 MODULES = sorted(

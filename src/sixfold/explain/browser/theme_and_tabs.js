@@ -1,6 +1,6 @@
 // What the pages share: the theme, and tabs.
 import { element } from "./dom.js";
-import { button } from "./parts.js";
+import { button } from "./controls.js";
 
 const NEXT = { auto: "dark", dark: "light", light: "auto" };
 const SIGNS = { auto: "◐", dark: "☾", light: "☀" };

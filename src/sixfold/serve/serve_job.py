@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from sixfold.errors import SixfoldError
+from sixfold.serve.job_messages import Description, Found, Kind
 from sixfold.serve.logs import log_error
-from sixfold.serve.messages import Description, Found, Kind
 
 if TYPE_CHECKING:
     from sixfold.decode.translate import Translation, Translator

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.decode.translate import Translator
-from sixfold.explain.tokens import tokens_of, word_numbers
+from sixfold.explain.page_tokens import tokens_of, word_numbers
 
 
 def test_tokens_inside_a_word_have_its_number() -> None:

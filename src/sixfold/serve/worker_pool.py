@@ -17,12 +17,12 @@ from sixfold.decode.worker_protocol import LENGTH, Message, Origin, Start, check
 from sixfold.errors import SixfoldError, WorkError
 from sixfold.machine import num_cores
 from sixfold.serve.batching import Queue, Sentence
+from sixfold.serve.job_messages import Description, Found
 from sixfold.serve.logs import log
-from sixfold.serve.messages import Description, Found
-from sixfold.serve.metrics import Metrics
-from sixfold.serve.settings import ModelPlace, Settings
+from sixfold.serve.prometheus import Metrics
+from sixfold.serve.server_settings import ModelPlace, Settings
 
-JOB = "sixfold.serve.worker:ServeJob"
+JOB = "sixfold.serve.serve_job:ServeJob"
 BEAT_SECONDS = 0.5
 MOST_TRIES = 2  # of a sentence whose worker was lost
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before a lost worker is replaced

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sixfold.serve.bodies import Fields, fields_of, read_body
-from sixfold.serve.limits import Keys, RateLimit, key_of_header
+from sixfold.serve.access import Keys, RateLimit, key_of_header
+from sixfold.serve.http_errors import ClientLeft, Refusal
 from sixfold.serve.logs import log, log_error
-from sixfold.serve.refusals import ClientLeft, Refusal
+from sixfold.serve.request_body import Fields, fields_of, read_body
 from sixfold.serve.service import Service
 
 CONTENT_POLICY = (

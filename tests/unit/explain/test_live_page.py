@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from sixfold.explain.watch import watching
+from sixfold.explain.live_page import watching
 
 STEP = {
     "kind": "step", "step": 1, "loss": 2.0, "grad_norm": 1.0, "learning_rate": 1e-3, "targets": 9,
