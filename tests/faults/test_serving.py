@@ -356,13 +356,13 @@ def locked(start_server: Start) -> Served:
 
 def all_routes() -> Iterator[tuple[str, str]]:
     """Yield every method and path that the application knows, from the application itself."""
-    from sixfold.serve.app import INTERFACES
-    from sixfold.serve.server_settings import ModelPlace, Settings
+    from sixfold.serve.app import APIS
+    from sixfold.serve.server_settings import ModelSpec, ServerSettings
     from sixfold.serve.service import Service
 
-    service = Service(Settings((ModelPlace(Path("model")),)))
-    for interface in INTERFACES:
-        for route in interface.routes(service).routes:
+    service = Service(ServerSettings((ModelSpec(Path("model")),)))
+    for api in APIS:
+        for route in api.routes(service).routes:
             yield from ((method, route.path) for method in route.methods)  # type: ignore[attr-defined]
     yield "GET", "/openapi.json"
 
@@ -405,7 +405,7 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
         return compare(one, other)
 
     monkeypatch.setattr(access.hmac, "compare_digest", counted)
-    keys = access.Keys([KEY, "another key of ours"])
+    keys = access.ApiKeys([KEY, "another key of ours"])
     for guess in (KEY, "another key of ours", KEY[:-1], "", "x" * 10_000):
         keys.accept(guess)
     assert compared == [32] * 10  # every key, whatever matched, and digests of one length

@@ -12,7 +12,7 @@ from sixfold.cli.translate import Precision
 from sixfold.settings import make
 
 if TYPE_CHECKING:
-    from sixfold.serve.server_settings import Settings
+    from sixfold.serve.server_settings import ServerSettings
 
 WHO = "Who may ask"
 
@@ -66,10 +66,10 @@ def serve(
     Example: sixfold serve model
     """
     from sixfold.machine import num_cores
-    from sixfold.serve.server_settings import Settings, model_place, read_keys
+    from sixfold.serve.server_settings import ServerSettings, parse_model_spec, read_keys
 
     values = {
-        "models": tuple(map(model_place, models)),
+        "models": tuple(map(parse_model_spec, models)),
         "host": host,
         "port": port,
         "device": device,
@@ -81,10 +81,12 @@ def serve(
         "origins": tuple(allow_origin or ()),
         "workers": workers or num_cores(),
     }
-    run_server(make(Settings, "serve", together("serve", values, read_settings("serve", settings).get("serve"))))
+    run_server(
+        make(ServerSettings, "serve", together("serve", values, read_settings("serve", settings).get("serve")))
+    )
 
 
-def run_server(settings: Settings) -> None:
+def run_server(settings: ServerSettings) -> None:
     """Serve until told to end; without the packages it takes, say how to get them."""
     from sixfold.errors import MissingExtraError
 

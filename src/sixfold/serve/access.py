@@ -1,4 +1,4 @@
-"""Who may ask, and how often."""
+"""Access control: API keys and rate limits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 
-MOST_CLIENTS = 10_000  # whose rates are remembered; the one that asked longest ago is forgotten first
+MAX_CLIENTS = 10_000  # whose rates are tracked; the least recently seen client is dropped first
 
 
-class Keys:
-    """The keys that open the server, compared in a time that tells nothing about them."""
+class ApiKeys:
+    """The accepted API keys, compared in constant time."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self.digests = [digest(key) for key in keys]
@@ -22,19 +22,19 @@ class Keys:
         return bool(self.digests)
 
     def accept(self, key: str) -> bool:
-        """Whether this is one of the keys; all of them are always compared."""
+        """Whether a key is accepted; it is always compared with all of them."""
         given = digest(key)
         matches = [hmac.compare_digest(given, known) for known in self.digests]
         return any(matches)
 
 
 def digest(key: str) -> bytes:
-    """Return a digest of a key, so that keys of all lengths are compared alike."""
+    """Return the SHA-256 digest of a key, so that keys of any length take equally long to compare."""
     return hashlib.sha256(key.encode(errors="surrogateescape")).digest()
 
 
-def key_of_header(value: str) -> str:
-    """Return the key in an Authorization header: DeepL's, a bearer's, or the password a browser asked for."""
+def key_from_header(value: str) -> str:
+    """Return the key in an Authorization header: DeepL's scheme, Bearer, or the password of Basic."""
     scheme, _, content = value.strip().partition(" ")
     if scheme.lower() in ("deepl-auth-key", "bearer"):
         return content.strip()
@@ -46,16 +46,16 @@ def key_of_header(value: str) -> str:
     return ""
 
 
-class RateLimit:
-    """A bucket of requests for each client, which fills up again as time goes by."""
+class RateLimiter:
+    """A token bucket for each client."""
 
     def __init__(self, per_minute: int) -> None:
         self.per_second = per_minute / 60
         self.size = float(per_minute)
-        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when that was
+        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and at what time
 
     def seconds_to_wait(self, client: str) -> float:
-        """Take one request from a client's bucket; return 0, or how long to wait if there was none."""
+        """Count one request of a client; return 0 if it is allowed, else the seconds until it would be."""
         if not self.per_second:
             return 0.0
         now = time.monotonic()
@@ -63,6 +63,6 @@ class RateLimit:
         left = min(self.size, left + (now - then) * self.per_second)
         is_allowed = left >= 1
         self.buckets[client] = (left - 1 if is_allowed else left), now
-        if len(self.buckets) > MOST_CLIENTS:
+        if len(self.buckets) > MAX_CLIENTS:
             self.buckets.popitem(last=False)
         return 0.0 if is_allowed else (1 - left) / self.per_second

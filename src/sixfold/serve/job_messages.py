@@ -1,4 +1,4 @@
-"""What the server asks of its workers, and what they answer."""
+"""The data that the server and its workers exchange."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What is asked of a sentence; only sentences of one kind are translated together."""
+class JobOptions:
+    """What to compute for a sentence; all sentences of a batch have the same options."""
 
     n_best: int = 1
-    has_evidence: bool = False  # with the alignment of words, and what is suspicious
-    is_explained: bool = False  # the page that shows what the model did, instead of a translation
+    has_details: bool = False  # add word alignment and quality warnings
+    is_explanation: bool = False  # return the explain page instead of translations
 
 
 @dataclass(frozen=True)
-class Found:
-    """One translation of one sentence, or the page that explains it."""
+class Candidate:
+    """One translation of a sentence, or the HTML of its explain page."""
 
     text: str
-    probability: float = 1.0  # of a token, on average (geometric)
-    is_cut: bool = False
-    flags: list[dict[str, str]] = field(default_factory=list)
-    links: list[tuple[int, int, int, int, float]] = field(default_factory=list)
+    probability: float = 1.0  # geometric mean over the tokens
+    is_cut: bool = False  # the source or the translation reached the model's length limit
+    flags: list[dict[str, str]] = field(default_factory=list)  # quality warnings: fault and message
+    links: list[tuple[int, int, int, int, float]] = field(default_factory=list)  # source span, target span, weight
 
 
 @dataclass(frozen=True)
-class Description:
-    """What a worker says of its model when it is ready."""
+class ModelDescription:
+    """What a worker reports about its model once it is loaded."""
 
-    source: str
-    target: str
-    tokenizer: str  # SentencePiece's bytes in base64
+    source: str  # language
+    target: str  # language
+    tokenizer: str  # the SentencePiece model, in base64
     longest_source: int  # tokens

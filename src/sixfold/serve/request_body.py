@@ -1,4 +1,4 @@
-"""The body of a request: read within a size and a time, and then as fields, from JSON or from a form."""
+"""Reads the body of a request within a size and a time limit, and parses its fields from JSON or a form."""
 
 from __future__ import annotations
 
@@ -12,132 +12,137 @@ from starlette.datastructures import FormData, Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive
 
-from sixfold.serve.http_errors import ClientLeft, Refusal
+from sixfold.serve.http_errors import ClientDisconnected, HttpError
 
-MOST_FIELDS = 1000
-SPARE_BYTES, SPARE_SECONDS = 4 << 20, 0.2  # of a body that is too long, read so that its sender hears the answer
+MAX_FIELDS = 1000
+# How much of a body that is too large is read and discarded: many clients read the response only after they have
+# sent their whole request.
+DRAIN_BYTES, DRAIN_SECONDS = 4 << 20, 0.2
 
-Fields = dict[str, object]
+FieldValues = dict[str, object]
 
 
-async def read_body(headers: Headers, receive: Receive, most: int, seconds: float) -> bytes:
-    """Read a body, inflating it if need be; nothing beyond the limit is ever kept."""
+async def read_body(headers: Headers, receive: Receive, max_bytes: int, seconds: float) -> bytes:
+    """Return the body, decompressed; never hold more than `max_bytes` of it."""
     encoding = headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
-        raise Refusal(415, f"The encoding {encoding[:20]!r} is not understood; send gzip or none.", is_last=True)
-    if int(headers.get("content-length", "0")) > most:
-        await read_spare(receive)
-        raise too_long(most)
-    reader = Inflated(most) if encoding == "gzip" else Plain(most)
+        message = f"Content-Encoding {encoding[:20]!r} is not supported; send gzip or none."
+        raise HttpError(415, message, closes_connection=True)
+    if int(headers.get("content-length", "0")) > max_bytes:
+        await drain(receive)
+        raise body_too_large(max_bytes)
+    reader = GzipBodyReader(max_bytes) if encoding == "gzip" else BodyReader(max_bytes)
     try:
         async with asyncio.timeout(seconds):
             while reader.has_more:
-                reader.add(await next_part(receive))
+                reader.add(await next_message(receive))
     except TimeoutError:
-        raise Refusal(408, f"The request did not arrive within {seconds:g} s.", is_last=True) from None
+        message = f"The request body did not arrive within {seconds:g} s."
+        raise HttpError(408, message, closes_connection=True) from None
     except OverflowError:
         if reader.has_more:
-            await read_spare(receive)
-        raise too_long(most) from None
+            await drain(receive)
+        raise body_too_large(max_bytes) from None
     except zlib.error:
-        raise Refusal(400, "The body is not gzip, as its header says.", is_last=True) from None
+        message = "Content-Encoding says gzip, but the body is not valid gzip."
+        raise HttpError(400, message, closes_connection=True) from None
     return bytes(reader.content)
 
 
-async def next_part(receive: Receive) -> Message:
-    """Return the next part of a body."""
+async def next_message(receive: Receive) -> Message:
+    """Return the next part of the body."""
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise ClientLeft
+        raise ClientDisconnected
     return message
 
 
-def too_long(most: int) -> Refusal:
-    """Return the refusal of a body that is too long."""
-    return Refusal(413, f"A request may have at most {most:,} bytes.", is_last=True)
+def body_too_large(max_bytes: int) -> HttpError:
+    """Return the error for a body over the limit."""
+    return HttpError(413, f"A request body may have at most {max_bytes:,} bytes.", closes_connection=True)
 
 
-async def read_spare(receive: Receive) -> None:
-    """Read a little of what is not wanted, for a sender that does not listen while it speaks."""
-    spare = SPARE_BYTES
+async def drain(receive: Receive) -> None:
+    """Read and discard the rest of a body, up to a size and a time."""
+    bytes_left = DRAIN_BYTES
     try:
-        while spare > 0:
-            async with asyncio.timeout(SPARE_SECONDS):
-                message = await next_part(receive)
-            spare -= len(message.get("body", b""))
+        while bytes_left > 0:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                message = await next_message(receive)
+            bytes_left -= len(message.get("body", b""))
             if not message.get("more_body"):
                 break
     except TimeoutError:
         pass
 
 
-class Plain:
-    """A body as it comes."""
+class BodyReader:
+    """Collects an uncompressed body, and raises OverflowError above the limit."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.content, self.has_more = most, bytearray(), True
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes, self.content, self.has_more = max_bytes, bytearray(), True
 
     def add(self, message: Message) -> None:
-        """Add a part."""
+        """Add one part of the body."""
         self.has_more = bool(message.get("more_body"))
         self.extend(message.get("body", b""))
 
     def extend(self, content: bytes) -> None:
-        """Add bytes."""
-        if len(self.content) + len(content) > self.most:
+        """Append bytes."""
+        if len(self.content) + len(content) > self.max_bytes:
             raise OverflowError
         self.content += content
 
 
-class Inflated(Plain):
-    """A body that was compressed."""
+class GzipBodyReader(BodyReader):
+    """Collects a gzip-compressed body, and decompresses no more than the limit."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self.inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes)
+        self.decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
 
     def extend(self, content: bytes) -> None:
-        """Add bytes, inflating no more than may be kept."""
-        super().extend(self.inflater.decompress(content, self.most - len(self.content) + 1))
+        """Append compressed bytes."""
+        super().extend(self.decompressor.decompress(content, self.max_bytes - len(self.content) + 1))
 
 
-async def fields_of(headers: Headers, query: str, body: bytes) -> Fields:
-    """Return the fields of a request: of its body, whether JSON or a form, and of its query."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+async def read_fields(headers: Headers, query: str, body: bytes) -> FieldValues:
+    """Return the fields of the query string and the body (JSON or a form); the body takes precedence."""
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        found: Fields = from_form(query)
+        fields = form_fields(query)
         if not body.strip():
-            return found
-        if kind == "multipart/form-data":
-            return found | await from_multipart(headers, body)
-        if kind == "application/x-www-form-urlencoded":
-            return found | from_form(body.decode())
-        return found | from_json(body)
+            return fields
+        if content_type == "multipart/form-data":
+            return fields | await multipart_fields(headers, body)
+        if content_type == "application/x-www-form-urlencoded":
+            return fields | form_fields(body.decode())
+        return fields | json_fields(body)
     except (ValueError, RecursionError, MultiPartException):
-        raise Refusal(400, "The body is neither JSON nor a form, or not in UTF-8.") from None
+        raise HttpError(400, "The body must be a JSON object or a form, in UTF-8.") from None
 
 
-def from_json(body: bytes) -> Fields:
-    """Read a JSON object."""
+def json_fields(body: bytes) -> FieldValues:
+    """Return the fields of a JSON object."""
     content = json.loads(body)
     if not isinstance(content, dict):
         raise ValueError("not an object")
     return content
 
 
-def from_form(text: str) -> Fields:
-    """Read a form; a name that stands several times has a list."""
+def form_fields(text: str) -> FieldValues:
+    """Return the fields of a URL-encoded form; a repeated name has a list."""
     pairs = parse_qs(
-        text, keep_blank_values=True, strict_parsing=False, errors="strict", max_num_fields=MOST_FIELDS
+        text, keep_blank_values=True, strict_parsing=False, errors="strict", max_num_fields=MAX_FIELDS
     )
     return {name: values[0] if len(values) == 1 else values for name, values in pairs.items()}
 
 
-async def from_multipart(headers: Headers, body: bytes) -> Fields:
-    """Read a form in parts; files are not taken."""
+async def multipart_fields(headers: Headers, body: bytes) -> FieldValues:
+    """Return the fields of a multipart form; uploaded files are refused."""
 
     async def once() -> AsyncGenerator[bytes, None]:
         yield body
 
-    form: FormData = await MultiPartParser(headers, once(), max_files=0, max_fields=MOST_FIELDS).parse()
+    form: FormData = await MultiPartParser(headers, once(), max_files=0, max_fields=MAX_FIELDS).parse()
     return {name: texts[0] if len(texts := form.getlist(name)) == 1 else texts for name in form}

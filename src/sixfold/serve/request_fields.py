@@ -1,4 +1,4 @@
-"""What a request asks for: its fields, checked against a definition before anything is done."""
+"""The fields of a request, validated against a pydantic model before any work starts."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Annotated, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from sixfold.serve.http_errors import Refusal
+from sixfold.serve.http_errors import HttpError
 
-Asked = TypeVar("Asked", bound=BaseModel)
+Fields = TypeVar("Fields", bound=BaseModel)
 
 
 def as_list(value: object) -> object:
-    """Return a text alone as a list of one: a form cannot tell the two apart."""
+    """Return a single text as a list of one, because a form cannot tell the two apart."""
     return [value] if isinstance(value, str) else value
 
 
-MOST_TEXTS = 128  # of one request
-Several = Annotated[list[str], Field(max_length=MOST_TEXTS)]
-Texts = Annotated[Several, BeforeValidator(as_list)]
+MAX_TEXTS = 128  # in one request
+TextList = Annotated[list[str], Field(max_length=MAX_TEXTS)]
+TextOrList = Annotated[TextList, BeforeValidator(as_list)]
 
 
-def asked(request: Request, definition: type[Asked]) -> Asked:
-    """Return what a request asks for, or refuse it in words."""
+def parse_fields(request: Request, definition: type[Fields]) -> Fields:
+    """Return the validated fields of a request; a 400 error names the first invalid field and all known ones."""
     try:
-        return definition.model_validate(request.scope["visit"].fields)
+        return definition.model_validate(request.scope["context"].fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         name = ".".join(str(place) for place in first["loc"])[:60]
         known = ", ".join(definition.model_fields)
-        raise Refusal(400, f"{name or 'request'}: {first['msg']}. Fields: {known}.") from None
+        raise HttpError(400, f"{name or 'request'}: {first['msg']}. Known fields: {known}.") from None
 
 
-def body_of(definition: type[BaseModel]) -> Mapping[str, object]:
-    """Return what the documentation says of a body."""
+def body_schema(definition: type[BaseModel]) -> Mapping[str, object]:
+    """Return the OpenAPI description of a request body."""
     schema = {"schema": definition.model_json_schema()}
-    kinds = ("application/json", "application/x-www-form-urlencoded")
-    return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, schema)}}
+    content_types = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": True, "content": dict.fromkeys(content_types, schema)}}

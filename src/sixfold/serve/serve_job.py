@@ -1,4 +1,4 @@
-"""What a worker of the server does with its model: it translates sentences, or explains them."""
+"""The job of a server's worker process: it translates batches of sentences, or explains one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from sixfold.errors import SixfoldError
-from sixfold.serve.job_messages import Description, Found, Kind
+from sixfold.serve.job_messages import Candidate, JobOptions, ModelDescription
 from sixfold.serve.logs import log_error
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from sixfold.decode.translate import Translation, Translator
     from sixfold.decode.worker_protocol import Message
 
@@ -22,12 +24,12 @@ class ServeJob:
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
-        translator.translate(["."])  # what is made once is made before anybody waits
+        translator.translate(["."])  # warm up: lazy initialisation happens before the first request
 
     def describe(self) -> Message:
-        """Return what the server has to know of the model."""
+        """Return what the server needs to know about the model."""
         info = self.translator.info
-        description = Description(
+        description = ModelDescription(
             source=info.languages.source if info else "",
             target=info.languages.target if info else "",
             tokenizer=base64.b64encode(self.translator.tokenizer.model).decode(),
@@ -36,30 +38,31 @@ class ServeJob:
         return asdict(description)
 
     def answer(self, work: Message) -> Message:
-        """Translate or explain; a fault of ours must not take the model away from everybody else."""
+        """Translate or explain; a bug triggered by one batch must not end the worker."""
         from sixfold.decode.stopping import Stopped
 
-        texts, kind = cast("list[str]", work["texts"]), Kind(**cast("dict[str, int]", work["kind"]))  # type: ignore[arg-type]
+        texts, options = cast("list[str]", work["texts"]), JobOptions(**cast("dict[str, Any]", work["options"]))
         try:
-            found = self.explain(texts) if kind.is_explained else self.translate(texts, kind)
-            return {"found": [[asdict(each) for each in row] for row in found]}
+            rows = self.explain(texts) if options.is_explanation else self.translate(texts, options)
+            return {"candidates": [[asdict(each) for each in row] for row in rows]}
         except (Stopped, SixfoldError, EOFError, OSError):
             raise
         except Exception as error:
             log_error("worker_error", error)
-            return {"is_broken": True}
+            return {"has_failed": True}
 
-    def translate(self, texts: Sequence[str], kind: Kind) -> list[list[Found]]:
-        """Translate sentences of one kind."""
-        found = self.search(texts, kind.n_best)
-        rows = [[finished(each) for each in translations] for translations in found]
-        if kind.has_evidence:
-            self.add_evidence(texts, found, rows)
+    def translate(self, texts: Sequence[str], options: JobOptions) -> list[list[Candidate]]:
+        """Translate sentences."""
+        found = self.search(texts, options.n_best)
+        rows = [[candidate(each) for each in translations] for translations in found]
+        if options.has_details:
+            self.add_details(texts, found, rows)
         return rows
 
     def search(self, texts: Sequence[str], n_best: int) -> list[list[Translation]]:
-        """Return n translations of each sentence; of one with addresses, placeholders or tags, which stay as they
-        are, only the best.
+        """Return n translations of each sentence, but only the best of one with protected spans.
+
+        Protected spans are addresses, placeholders and tags, which are copied unchanged.
         """
         from sixfold.decode.options import SearchOptions
         from sixfold.text.spans import spans_of
@@ -72,10 +75,10 @@ class ServeJob:
         plain = iter(self.translator.search(others, SearchOptions(n_best=n_best, beam=beam)))
         return [next(with_spans if has_spans else plain) for has_spans in is_protected]
 
-    def add_evidence(
-        self, texts: Sequence[str], found: Sequence[list[Translation]], rows: Sequence[list[Found]]
+    def add_details(
+        self, texts: Sequence[str], found: Sequence[list[Translation]], rows: Sequence[list[Candidate]]
     ) -> None:
-        """Add to translations which words belong together, and what is suspicious."""
+        """Add word alignment and quality warnings to the candidates."""
         sources = [text for text, row in zip(texts, rows, strict=True) for _ in row]
         targets = [each for translations in found for each in translations]
         links = self.translator.align(sources, [each.text for each in targets])
@@ -88,14 +91,14 @@ class ServeJob:
                 for link in row
             )
 
-    def explain(self, texts: Sequence[str]) -> list[list[Found]]:
-        """Return the pages that show what the model did with sentences."""
+    def explain(self, texts: Sequence[str]) -> list[list[Candidate]]:
+        """Return the explain page of each sentence."""
         from sixfold.explain import explain, render
 
-        return [[Found(render(explain(self.translator, text)))] for text in texts]
+        return [[Candidate(render(explain(self.translator, text)))] for text in texts]
 
 
-def finished(translation: Translation) -> Found:
-    """Return what is told of a translation."""
+def candidate(translation: Translation) -> Candidate:
+    """Return a translation as it is sent to the server."""
     mean = translation.log_probability / max(1, translation.num_tokens)
-    return Found(translation.text, math.exp(mean), translation.is_cut or translation.source_is_cut)
+    return Candidate(translation.text, math.exp(mean), translation.is_cut or translation.source_is_cut)

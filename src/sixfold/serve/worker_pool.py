@@ -1,6 +1,6 @@
-"""The workers of one model, seen from the server: started, listened to, and replaced when they are lost.
+"""The worker processes of one model, as the server sees them: started, monitored, and replaced when they fail.
 
-A worker is a process of its own, so that the server answers while it computes, and outlives it.
+Workers are separate processes, so that the server keeps responding while they compute, and survives them.
 """
 
 from __future__ import annotations
@@ -10,52 +10,53 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 from sixfold.decode.worker_process import LostError, WorkerProcess
 from sixfold.decode.worker_protocol import LENGTH, Message, Origin, Start, checked, packed
 from sixfold.errors import SixfoldError, WorkError
 from sixfold.machine import num_cores
-from sixfold.serve.batching import Queue, Sentence
-from sixfold.serve.job_messages import Description, Found
+from sixfold.serve.batching import QueuedSentence, SentenceQueue
+from sixfold.serve.job_messages import Candidate, ModelDescription
 from sixfold.serve.logs import log
-from sixfold.serve.prometheus import Metrics
-from sixfold.serve.server_settings import ModelPlace, Settings
+from sixfold.serve.prometheus import ServerMetrics
+from sixfold.serve.server_settings import ModelSpec, ServerSettings
 
 JOB = "sixfold.serve.serve_job:ServeJob"
-BEAT_SECONDS = 0.5
-MOST_TRIES = 2  # of a sentence whose worker was lost
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before a lost worker is replaced
+HEARTBEAT_SECONDS = 0.5
+MAX_ATTEMPTS = 2  # to translate a sentence whose worker is lost
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0  # seconds before a lost worker is replaced
 
 
-class RefusedError(WorkError):
-    """The model could not do what was asked."""
+class RejectedError(WorkError):
+    """The model refused a request."""
 
 
-class Process:
-    """A worker process, listened to at all times."""
+class ConnectedWorker:
+    """A running worker process and the connection to it."""
 
     def __init__(self, worker: WorkerProcess, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.worker, self.reader, self.writer = worker, reader, writer
         self.last_seen = time.monotonic()
         self.answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self.listening = asyncio.create_task(self.listen())
+        self.receiving = asyncio.create_task(self.receive())
 
     @classmethod
-    async def start(cls, place: ModelPlace, settings: Settings) -> tuple[Process, Description]:
-        """Start a process and wait until its model is ready."""
-        origin = Origin(str(place.folder), device=settings.device, precision=settings.precision)
-        worker = WorkerProcess(Start(JOB, origin, beat_seconds=BEAT_SECONDS), threads(settings))
-        process = cls(worker, *await asyncio.open_connection(sock=worker.socket))
+    async def start(cls, spec: ModelSpec, settings: ServerSettings) -> tuple[ConnectedWorker, ModelDescription]:
+        """Start a process and wait until its model is loaded."""
+        origin = Origin(str(spec.folder), device=settings.device, precision=settings.precision)
+        worker = WorkerProcess(Start(JOB, origin, beat_seconds=HEARTBEAT_SECONDS), thread_limit(settings))
+        connected = cls(worker, *await asyncio.open_connection(sock=worker.socket))
         try:
-            ready = checked(await process.answer)["ready"]
-            return process, Description(**cast("dict[str, str]", ready))  # type: ignore[arg-type]
+            ready = checked(await connected.answer)["ready"]
+            return connected, ModelDescription(**cast("dict[str, Any]", ready))
         except BaseException:
-            process.end()
+            connected.end()
             raise
 
-    async def listen(self) -> None:
-        """Receive messages until the process is gone."""
+    async def receive(self) -> None:
+        """Receive messages until the process ends."""
         try:
             while True:
                 (length,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
@@ -67,149 +68,156 @@ class Process:
             lost = await asyncio.to_thread(self.worker.lost)
             if not self.answer.done():
                 self.answer.set_exception(lost)
-                self.answer.exception()  # nobody may be waiting for it
+                self.answer.exception()  # mark it as retrieved: nobody may be waiting for it
 
     @property
-    def silence(self) -> float:
-        """For how many seconds nothing was heard of it."""
+    def seconds_silent(self) -> float:
+        """The seconds since its last message."""
         return time.monotonic() - self.last_seen
 
-    async def translate(self, batch: Sequence[Sentence]) -> Message:
-        """Translate a batch; those who leave meanwhile are crossed out, and if all leave, it stops."""
+    async def translate(self, batch: Sequence[QueuedSentence]) -> Message:
+        """Translate a batch; sentences whose clients disconnect are cancelled, and without any left it stops."""
         self.answer = asyncio.get_running_loop().create_future()
         for sentence in batch:
-            sentence.result.add_done_callback(lambda _, number=sentence.number: self.cross_out(number))  # type: ignore[misc]
-        work = {"texts": [sentence.text for sentence in batch], "kind": asdict(batch[0].kind)}
-        self.send({"work": work, "ids": [each.number for each in batch]})
+            sentence.result.add_done_callback(partial(self.cancel, sentence.id))
+        work = {"texts": [sentence.text for sentence in batch], "options": asdict(batch[0].options)}
+        self.send({"work": work, "ids": [each.id for each in batch]})
         return await self.answer
 
-    def cross_out(self, number: int) -> None:
+    def cancel(self, sentence_id: int, _: asyncio.Future[list[Candidate]]) -> None:
         """Tell the worker that nobody waits for a sentence any more."""
         if not self.answer.done():
-            self.send({"cancel": [number]})
+            self.send({"cancel": [sentence_id]})
 
     def send(self, message: Message) -> None:
-        """Send a message, if there is still somebody to receive it."""
+        """Send a message, unless the connection is closed."""
         if not self.writer.is_closing():
             self.writer.write(packed(message))
 
     def end(self) -> None:
-        """End the process; it holds nothing that must be saved."""
-        self.listening.cancel()
+        """End the process; it has no state to save."""
+        self.receiving.cancel()
         self.writer.close()
         self.worker.end()
 
 
-def threads(settings: Settings) -> dict[str, str]:
-    """Return the environment that shares the cores among the workers of a model; one alone has them all."""
+def thread_limit(settings: ServerSettings) -> dict[str, str]:
+    """Return the environment that divides the cores among a model's workers; a single one may use them all."""
     return {"OMP_NUM_THREADS": str(max(1, num_cores() // settings.workers))} if settings.workers > 1 else {}
 
 
-class Member:
-    """One worker's place: whatever happens to the process in it, another follows."""
+class WorkerSlot:
+    """Keeps one worker running: a process that dies or hangs is replaced."""
 
-    def __init__(self, place: ModelPlace, queue: Queue, settings: Settings, metrics: Metrics) -> None:
-        self.place, self.queue, self.settings, self.metrics = place, queue, settings, metrics
-        self.process: Process | None = None
+    def __init__(
+        self, spec: ModelSpec, queue: SentenceQueue, settings: ServerSettings, metrics: ServerMetrics
+    ) -> None:
+        self.spec, self.queue, self.settings, self.metrics = spec, queue, settings, metrics
+        self.worker: ConnectedWorker | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has been heard of lately."""
-        return self.process is not None and self.process.silence < self.settings.silence_seconds
+        """Whether its worker runs and has sent a heartbeat recently."""
+        return self.worker is not None and self.worker.seconds_silent < self.settings.silence_seconds
 
-    async def start(self) -> Description:
-        """Start the first process; what is wrong with the model is raised here."""
-        self.process, description = await Process.start(self.place, self.settings)
+    async def start(self) -> ModelDescription:
+        """Start the first worker; an error of the model is raised here."""
+        self.worker, description = await ConnectedWorker.start(self.spec, self.settings)
         return description
 
     async def run(self) -> None:
-        """Translate what waits, for as long as the server lives."""
-        pause = FIRST_PAUSE
+        """Translate queued sentences until cancelled, with exponential backoff between failing workers."""
+        backoff = FIRST_BACKOFF
         while True:
             try:
-                if self.process is None:
+                if self.worker is None:
                     await self.start()
-                await self.work()
-                pause = FIRST_PAUSE
+                await self.translate_batches()
+                backoff = FIRST_BACKOFF
             except (SixfoldError, OSError) as error:
-                log("worker_lost", model=self.place.folder.name, reason=type(error).__name__)
+                log("worker_lost", model=self.spec.folder.name, reason=type(error).__name__)
                 self.metrics.lost_workers.inc()
             finally:
                 self.end()
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, LONGEST_BACKOFF)
 
-    async def work(self) -> None:
-        """Take and translate batches until the process is lost."""
-        assert self.process is not None
-        process, just_answered = self.process, 0
-        watching = asyncio.create_task(self.watch(process))
+    async def translate_batches(self) -> None:
+        """Take and translate batches until the worker ends."""
+        assert self.worker is not None
+        worker, just_answered = self.worker, 0
+        monitoring = asyncio.create_task(self.kill_when_hung(worker))
         try:
             while True:
-                batch = await self.take(process, just_answered)
+                batch = await self.take(worker, just_answered)
                 if not batch:
                     return
-                await self.translate(process, batch)
+                await self.translate(worker, batch)
                 just_answered = len(batch)
         finally:
-            watching.cancel()
+            monitoring.cancel()
 
-    async def take(self, process: Process, just_answered: int) -> list[Sentence]:
-        """Return the next batch, or nothing if the process ended while it waited."""
+    async def take(self, worker: ConnectedWorker, just_answered: int) -> list[QueuedSentence]:
+        """Return the next batch, or an empty one if the worker has ended."""
         taking = asyncio.create_task(self.queue.take(just_answered))
         try:
-            await asyncio.wait({taking, process.listening}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({taking, worker.receiving}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             taking.cancel()
             raise
-        if process.listening.done():
+        if worker.receiving.done():
             if not taking.cancel():
                 self.queue.put(taking.result())
             return []
         return taking.result()
 
-    async def translate(self, process: Process, batch: list[Sentence]) -> None:
-        """Translate a batch and hand out the results."""
-        with self.metrics.batch(batch):
+    async def translate(self, worker: ConnectedWorker, batch: list[QueuedSentence]) -> None:
+        """Translate a batch and deliver the results."""
+        with self.metrics.measure_batch(batch):
             try:
-                message = await process.translate(batch)
+                message = await worker.translate(batch)
             except LostError as error:
-                self.try_again(batch, error, MOST_TRIES)
+                self.retry(batch, error, MAX_ATTEMPTS)
                 raise
         try:
-            self.hand_out(batch, cast("Message", checked(message).get("done", {})))
+            self.deliver(batch, cast("Message", checked(message).get("done", {})))
         except SixfoldError as error:
-            self.try_again(batch, RefusedError(f"{error.message} {error.hint}".strip()), most=1)
+            self.retry(batch, RejectedError(f"{error.message} {error.hint}".strip()), attempts_alone=1)
 
-    def hand_out(self, batch: list[Sentence], done: Message) -> None:
-        """Give each sentence its translations, unless nobody waits for them any more."""
-        if "is_broken" in done:
-            self.try_again(batch, LostError("The translation failed."), most=1)
-        rows = cast("list[list[dict[str, str]]]", done.get("found", []))
+    def deliver(self, batch: list[QueuedSentence], done: Message) -> None:
+        """Give each sentence that is still pending its candidates."""
+        if "has_failed" in done:
+            self.retry(batch, LostError("The translation failed."), attempts_alone=1)
+        rows = cast("list[list[dict[str, Any]]]", done.get("candidates", []))
         for sentence, row in zip(batch, rows, strict=False):
-            if sentence.is_wanted:
-                sentence.result.set_result([Found(**each) for each in row])  # type: ignore[arg-type]
+            if sentence.is_pending:
+                sentence.result.set_result([Candidate(**each) for each in row])
 
-    def try_again(self, batch: list[Sentence], error: WorkError, most: int) -> None:
-        """Put sentences back, each to be tried alone: only one of them may be to blame."""
+    def retry(self, batch: list[QueuedSentence], error: WorkError, attempts_alone: int) -> None:
+        """Queue the sentences of a failed batch again, each for a batch of its own: one may have caused the error.
+
+        A sentence that has failed too often gets the error: MAX_ATTEMPTS times, or `attempts_alone` times alone.
+        """
         for sentence in batch:
-            sentence.num_tries += 1
-            is_hopeless = sentence.num_tries >= MOST_TRIES or (len(batch) == 1 and sentence.num_tries >= most)
-            if is_hopeless and sentence.is_wanted:
+            sentence.num_attempts += 1
+            has_failed_alone = len(batch) == 1 and sentence.num_attempts >= attempts_alone
+            if not sentence.is_pending:
+                continue
+            if has_failed_alone or sentence.num_attempts >= MAX_ATTEMPTS:
                 sentence.result.set_exception(error)
-            elif sentence.is_wanted:
+            else:
                 sentence.num_tokens = self.settings.batch_tokens
                 self.queue.put([sentence])
 
-    async def watch(self, process: Process) -> None:
-        """End a process that hangs."""
-        while process.silence < self.settings.hang_seconds:
+    async def kill_when_hung(self, worker: ConnectedWorker) -> None:
+        """Kill the worker once it has sent no heartbeat for too long."""
+        while worker.seconds_silent < self.settings.hang_seconds:
             await asyncio.sleep(self.settings.silence_seconds / 4)
-        log("worker_hangs", model=self.place.folder.name)
-        process.worker.process.kill()
+        log("worker_hangs", model=self.spec.folder.name)
+        worker.worker.process.kill()
 
     def end(self) -> None:
-        """End the process."""
-        if self.process is not None:
-            self.process.end()
-        self.process = None
+        """End the worker."""
+        if self.worker is not None:
+            self.worker.end()
+        self.worker = None

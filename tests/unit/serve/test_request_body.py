@@ -1,4 +1,4 @@
-"""Bodies: a size, a time, and fields."""
+"""Request bodies: size limit, time limit, and fields."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
-from sixfold.serve.http_errors import Refusal
-from sixfold.serve.request_body import fields_of, read_body
+from sixfold.serve.http_errors import HttpError
+from sixfold.serve.request_body import read_body, read_fields
 
 
-def read(parts: list[bytes], most: int = 100, **headers: str) -> bytes:
+def read(parts: list[bytes], max_bytes: int = 100, **headers: str) -> bytes:
     waiting = list(parts)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": waiting.pop(0), "more_body": bool(waiting)}
 
-    return asyncio.run(read_body(Headers(headers), receive, most, seconds=5))
+    return asyncio.run(read_body(Headers(headers), receive, max_bytes, seconds=5))
 
 
 def fields(body: bytes, kind: str = "application/json", query: str = "") -> dict[str, object]:
-    return asyncio.run(fields_of(Headers({"content-type": kind}), query, body))
+    return asyncio.run(read_fields(Headers({"content-type": kind}), query, body))
 
 
-def test_a_body_is_read_whole_up_to_its_limit() -> None:
+def test_a_body_up_to_the_limit_is_read() -> None:
     assert read([b"a" * 60, b"b" * 40]) == b"a" * 60 + b"b" * 40
 
 
 @pytest.mark.parametrize("parts", [[b"a" * 101], [b"a" * 60, b"b" * 41], [b""] * 3 + [b"a" * 200]])
-def test_a_longer_body_is_refused_while_it_arrives(parts: list[bytes]) -> None:
-    with pytest.raises(Refusal) as refused:
+def test_a_body_over_the_limit_is_refused_while_it_arrives(parts: list[bytes]) -> None:
+    with pytest.raises(HttpError) as refused:
         read(parts)
     assert refused.value.status == 413
 
 
-def test_what_was_compressed_is_inflated_and_no_more_than_may_be_kept() -> None:
+def test_a_compressed_body_is_decompressed_up_to_the_limit() -> None:
     encoded = {"content-encoding": "gzip"}
     assert read([gzip.compress(b"text")], **encoded) == b"text"
-    with pytest.raises(Refusal) as refused:
-        read([gzip.compress(b"0" * 1_000_000)], most=20_000, **encoded)
+    with pytest.raises(HttpError) as refused:
+        read([gzip.compress(b"0" * 1_000_000)], max_bytes=20_000, **encoded)
     assert refused.value.status == 413
 
 
 @pytest.mark.parametrize(("encoding", "status"), [("gzip", 400), ("br", 415), ("gzip, gzip", 415)])
-def test_other_encodings_are_refused(encoding: str, status: int) -> None:
-    with pytest.raises(Refusal) as refused:
+def test_other_content_encodings_and_invalid_gzip_are_refused(encoding: str, status: int) -> None:
+    with pytest.raises(HttpError) as refused:
         read([b"\x00\x01\x02 not compressed"], **{"content-encoding": encoding})
     assert refused.value.status == status
 
 
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
     async def never() -> Message:
         await asyncio.sleep(60)
         raise AssertionError
 
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         asyncio.run(read_body(Headers(), never, 100, seconds=0.05))
     assert refused.value.status == 408
 
@@ -82,11 +82,11 @@ def test_fields_are_read_from_json_and_from_forms(body: bytes, kind: str) -> Non
     assert fields(body, kind) == {"q": "Grüße"}
 
 
-def test_a_name_that_stands_twice_in_a_form_is_a_list() -> None:
+def test_a_repeated_form_field_is_a_list() -> None:
     assert fields(b"q=a&q=b&c=", "application/x-www-form-urlencoded") == {"q": ["a", "b"], "c": ""}
 
 
-def test_a_query_counts_too_and_the_body_decides() -> None:
+def test_query_parameters_are_fields_and_the_body_takes_precedence() -> None:
     assert fields(b'{"a": 1}', query="a=2&b=3") == {"a": 1, "b": "3"}
 
 
@@ -97,6 +97,6 @@ def test_a_query_counts_too_and_the_body_decides() -> None:
         ["", "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
     ),
 )
-def test_any_bytes_are_fields_or_refused(body: bytes, kind: str) -> None:
-    with suppress(Refusal):
+def test_arbitrary_bytes_are_parsed_or_refused(body: bytes, kind: str) -> None:
+    with suppress(HttpError):
         assert isinstance(fields(body, kind), dict)
