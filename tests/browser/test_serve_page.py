@@ -92,7 +92,7 @@ def test_another_translation_can_be_chosen(opened: Page) -> None:
 def test_reasons_to_look_twice_are_shown_in_words(opened: Page) -> None:
     translate(opened, "The man has 4711 dogs.")
     assert "4711" in opened.inner_text("#flags")
-    assert opened.locator(".sentence.doubtful").count() == 1
+    assert opened.locator(".sentence.suspicious").count() == 1
 
 
 def test_the_caret_shows_what_became_of_a_word(opened: Page) -> None:
@@ -121,7 +121,7 @@ def test_the_explanation_opens_in_a_frame_without_an_origin(opened: Page) -> Non
     frame.wait_for_selector("svg, canvas")
     assert frame.evaluate("window.origin") == "null"
     opened.keyboard.press("Escape")
-    opened.wait_for_selector("#sheet", state="hidden")
+    opened.wait_for_selector("#explanation", state="hidden")
     assert opened.errors == []  # type: ignore[attr-defined]
 
 

@@ -42,19 +42,21 @@ class ServerSettings:
     precision: Literal["float32", "int8"] = "float32"
     batch_tokens: int = setting(1024, "source tokens per batch", 1, 100_000)
     wait_seconds: float = setting(
-        0.02, "how long a worker waits for further requests of the clients it has just answered", 0, 60
+        0.02, "seconds a worker waits for new requests of the clients it has just answered", 0, 60
     )
-    deadline_seconds: float = setting(30.0, "time limit for answering a request", 0.1, 3600)
+    deadline_seconds: float = setting(30.0, "seconds to answer a request", 0.1, 3600)
     most_waiting: int = setting(128, "requests in progress; more are answered with 503", 1, 100_000)
     most_characters: int = setting(50_000, "characters per request", 1, 1_000_000)
     longest_body: int = setting(0, "bytes per request body; 0: enough for most_characters", 0, 1 << 30)
-    header_seconds: float = setting(10.0, "time limit for receiving the headers of a request", 0.1, 3600)
-    body_seconds: float = setting(15.0, "time limit for receiving the body of a request", 0.1, 3600)
+    header_seconds: float = setting(10.0, "seconds to receive the headers of a request", 0.1, 3600)
+    body_seconds: float = setting(15.0, "seconds to receive the body of a request", 0.1, 3600)
     most_connections: int = setting(1000, "open connections", 1, 1_000_000)
-    silence_seconds: float = setting(4.0, "without a heartbeat, until a worker counts as not ready", 0.1, 3600)
-    hang_seconds: float = setting(30.0, "without a heartbeat, until a worker is replaced", 0.1, 3600)
+    silence_seconds: float = setting(
+        4.0, "seconds without a heartbeat after which a worker is not ready", 0.1, 3600
+    )
+    hang_seconds: float = setting(30.0, "seconds without a heartbeat after which a worker is replaced", 0.1, 3600)
     drain_seconds: float = setting(
-        1.0, "on shutdown, how long connections are accepted after /ready has turned to 503", 0, 3600
+        1.0, "seconds on shutdown between /ready turning to 503 and refusing new connections", 0, 3600
     )
 
     def __post_init__(self) -> None:

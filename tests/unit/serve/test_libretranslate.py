@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,8 +132,6 @@ def test_any_text_is_translated_without_an_error(client: httpx.Client, text: str
 def test_an_invalid_request_is_refused_with_the_reason(
     client: httpx.Client, fields: dict[str, object], message: str
 ) -> None:
-    import json
-
     content = json.dumps(ENGLISH | fields)
     response = client.post("/translate", content=content, headers={"content-type": "application/json"})
     assert response.status_code == 400

@@ -1,11 +1,11 @@
-// The documentation of the API, from its own description.
+// The API documentation, rendered from /openapi.json.
 
 const main = document.getElementById("routes");
 
 function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
 function typeOf(field) {
@@ -18,7 +18,7 @@ function typeOf(field) {
 
 function fieldRow(name, field, isRequired) {
   const bounds = field.maximum === undefined ? "" : `, ${field.minimum ?? ""} to ${field.maximum}`;
-  const fallback = isRequired ? "required" : `otherwise ${JSON.stringify(field.default)}`;
+  const fallback = isRequired ? "required" : `default ${JSON.stringify(field.default)}`;
   return element(
     "tr", {},
     element("td", { textContent: name }),
@@ -47,10 +47,10 @@ function routeElement(path, method, route) {
     element("span", { className: "method", textContent: method.toUpperCase() }),
     element("code", { textContent: path }),
   );
-  const made = element("article", { className: "route" }, title, element("p", { textContent: route.description }));
-  if (rows.length) made.append(element("table", {}, element("tbody", {}, ...rows)));
-  made.append(element("pre", { textContent: exampleOf(path, method, schema.properties) }));
-  return made;
+  const article = element("article", { className: "route" }, title, element("p", { textContent: route.description }));
+  if (rows.length) article.append(element("table", {}, element("tbody", {}, ...rows)));
+  article.append(element("pre", { textContent: exampleOf(path, method, schema.properties) }));
+  return article;
 }
 
 const description = await (await fetch("/openapi.json")).json();

@@ -1,14 +1,16 @@
-// The page: type on the left, read on the right.
-import { comparedElement, sentenceElement, writeMarked } from "./words.js";
+// The translation page: the text on the left, its translation on the right.
+import { highlightedDifference, sentenceElement, writeMarked } from "./words.js";
 
-const PAUSE = 350; // milliseconds after the last key
+const DEBOUNCE = 350; // milliseconds after the last key press
 const ALTERNATIVES = 3;
-const MOST_TRIES = 4; // while the server is busy
+const MAX_ATTEMPTS = 4; // while the server is busy
 
 const $ = (id) => document.getElementById(id);
 const [source, target, mirror] = [$("source"), $("target"), $("mirror")];
 const [sourceLanguage, targetLanguage] = [$("source-language"), $("target-language")];
-const state = { languages: [], mostCharacters: Infinity, result: null, choices: [], current: null, timer: 0, asking: null };
+const state = {
+  languages: [], mostCharacters: Infinity, result: null, choices: [], current: null, timer: 0, pending: null,
+};
 
 // Languages
 
@@ -49,18 +51,18 @@ function nameOf(code, names) {
 
 function canSwap() {
   return state.languages.some(
-    ({ code, targets }) => code === targetLanguage.value && targets.includes(spokenLanguage()),
+    ({ code, targets }) => code === targetLanguage.value && targets.includes(currentSourceLanguage()),
   );
 }
 
-function spokenLanguage() {
+function currentSourceLanguage() {
   return sourceLanguage.value === "auto" ? state.result?.source : sourceLanguage.value;
 }
 
 function swap() {
   if (!canSwap()) return;
   const text = translatedText() || source.value;
-  const [from, into] = [targetLanguage.value, spokenLanguage()];
+  const [from, into] = [targetLanguage.value, currentSourceLanguage()];
   sourceLanguage.value = from;
   fillTargets();
   targetLanguage.value = into;
@@ -75,9 +77,9 @@ function swap() {
 function edited() {
   grow();
   clearTimeout(state.timer);
-  state.asking?.abort(); // the server stops working on what nobody waits for
-  light([]);
-  if (source.value.trim()) state.timer = setTimeout(translate, PAUSE);
+  state.pending?.abort(); // the server stops translating what nobody waits for
+  highlight([]);
+  if (source.value.trim()) state.timer = setTimeout(translate, DEBOUNCE);
   else show(null);
 }
 
@@ -85,65 +87,68 @@ function grow() {
   source.style.height = "auto";
   source.style.height = `${source.scrollHeight}px`;
   const count = source.value.length;
-  $("count").textContent = count ? `${count.toLocaleString()} of ${state.mostCharacters.toLocaleString()} characters` : "";
+  const most = state.mostCharacters.toLocaleString();
+  $("count").textContent = count ? `${count.toLocaleString()} of ${most} characters` : "";
   $("clear").hidden = !count;
 }
 
 async function translate() {
   clearTimeout(state.timer);
-  state.asking?.abort();
+  state.pending?.abort();
   if (!source.value.trim()) return;
-  const asking = (state.asking = new AbortController());
+  const request = (state.pending = new AbortController());
   $("result").setAttribute("aria-busy", "true");
-  const wish = { text: source.value, source: sourceLanguage.value, target: targetLanguage.value, alternatives: ALTERNATIVES };
+  const fields = {
+    text: source.value, source: sourceLanguage.value, target: targetLanguage.value, alternatives: ALTERNATIVES,
+  };
   try {
-    show(await ask(wish, asking.signal));
-    say("");
+    show(await fetchTranslation(fields, request.signal));
+    showStatus("");
   } catch (error) {
-    if (asking.signal.aborted) return;
-    say(error.message);
+    if (request.signal.aborted) return;
+    showStatus(error.message);
   }
   $("result").setAttribute("aria-busy", "false");
 }
 
-async function ask(wish, signal) {
-  for (let tries = 1; ; tries += 1) {
+async function fetchTranslation(fields, signal) {
+  for (let attempt = 1; ; attempt += 1) {
     const response = await fetch("/api/translate", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify(wish),
+      body: JSON.stringify(fields),
       signal,
     }).catch((error) => {
-      throw signal.aborted ? error : new Error("The server does not answer.");
+      throw signal.aborted ? error : new Error("The server does not respond.");
     });
     const answer = await response.json();
     if (response.ok) return answer;
-    const pause = Number(response.headers.get("retry-after"));
-    if (!pause || tries === MOST_TRIES) throw new Error(answer.error);
-    say("The server is busy; one moment …");
-    await new Promise((resolve) => setTimeout(resolve, 1000 * pause));
+    const seconds = Number(response.headers.get("retry-after"));
+    if (!seconds || attempt === MAX_ATTEMPTS) throw new Error(answer.error);
+    showStatus("The server is busy. Retrying …");
+    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
   }
 }
 
-function say(text) {
+function showStatus(text) {
   $("status").textContent = text;
 }
 
-// Reading
+// Showing the translation
 
 function show(result) {
   state.result = result;
   state.choices = result ? result.parts.map(() => 0) : [];
   state.current = null;
   for (const id of ["copy", "explain"]) $(id).hidden = !result;
-  if (result?.confidence != null) namedDetection(result);
+  if (result?.confidence != null) showDetectedLanguage(result);
   draw();
   const sentences = sentenceNumbers();
-  if (sentences.length === 1) offer(sentences[0]);
+  if (sentences.length === 1) showAlternatives(sentences[0]);
   $("swap").disabled = !canSwap();
 }
 
-function namedDetection({ source: code }) {
+function showDetectedLanguage({ source: code }) {
   const name = state.languages.find((each) => each.code === code)?.name ?? code;
   const auto = sourceLanguage.querySelector('[value="auto"]');
   if (auto) auto.textContent = `${name} (detected)`;
@@ -168,40 +173,41 @@ function draw() {
       return element;
     }),
   );
-  showFlags();
-  offer(state.current);
+  showWarnings();
+  showAlternatives(state.current);
 }
 
 function translatedText() {
   return target.textContent;
 }
 
-function showFlags() {
-  const notes = sentenceNumbers().flatMap((number) => {
+function showWarnings() {
+  const warnings = sentenceNumbers().flatMap((number) => {
     const { text, flags } = state.result.parts[number].translations[state.choices[number]];
-    return flags.map(({ message }) => noteElement(number, text, message));
+    return flags.map(({ message }) => warningElement(number, text, message));
   });
-  $("flags").replaceChildren(...(notes.length ? [heading("Look twice"), ...notes] : []));
-  $("flags").hidden = !notes.length;
+  $("flags").replaceChildren(...(warnings.length ? [heading("Possible errors"), ...warnings] : []));
+  $("flags").hidden = !warnings.length;
 }
 
 function heading(text) {
   return Object.assign(document.createElement("h3"), { textContent: text });
 }
 
-function noteElement(number, text, message) {
-  const note = Object.assign(document.createElement("button"), { type: "button", className: "note" });
+function warningElement(number, text, message) {
+  const warning = Object.assign(document.createElement("button"), { type: "button", className: "warning" });
   const quoted = Object.assign(document.createElement("bdi"), { textContent: text });
-  note.append(message, quoted);
-  note.addEventListener("click", () => select(wordsOfSentence(number)[0]));
-  return note;
+  warning.append(message, quoted);
+  warning.addEventListener("click", () => select(wordsOfSentence(number)[0]));
+  return warning;
 }
 
-function offer(number) {
+function showAlternatives(number) {
   state.current = number;
   const part = state.result?.parts[number];
   const shown = part?.translations[state.choices[number]]?.text;
-  const others = (part?.translations ?? []).map(({ text }, choice) => [text, choice]).filter(([text]) => text !== shown);
+  const others = (part?.translations ?? [])
+    .map(({ text }, choice) => [text, choice]).filter(([text]) => text !== shown);
   const list = document.createElement("ul");
   list.append(...others.map(([text, choice]) => alternativeElement(number, text, choice, shown)));
   $("alternatives").replaceChildren(heading("Other translations of this sentence"), list);
@@ -211,10 +217,10 @@ function offer(number) {
 function alternativeElement(number, text, choice, shown) {
   const item = document.createElement("li");
   const button = Object.assign(document.createElement("button"), { type: "button" });
-  button.append(comparedElement(text, shown));
+  button.append(highlightedDifference(text, shown));
   button.addEventListener("click", () => {
     state.choices[number] = choice;
-    light([]);
+    highlight([]);
     draw();
     $("alternatives").querySelector("button")?.focus();
   });
@@ -222,7 +228,7 @@ function alternativeElement(number, text, choice, shown) {
   return item;
 }
 
-// Where words come from
+// Word alignment
 
 function allWords() {
   return [...target.querySelectorAll(".word")];
@@ -232,7 +238,7 @@ function wordsOfSentence(number) {
   return [...target.querySelectorAll(`[data-number="${number}"] .word`)];
 }
 
-function light(words) {
+function highlight(words) {
   for (const word of target.querySelectorAll(".lit")) word.classList.remove("lit");
   for (const word of words) word.classList.add("lit");
   writeMarked(mirror, source.value, words.flatMap((word) => word.ranges));
@@ -240,28 +246,28 @@ function light(words) {
 
 function select(word) {
   if (!word) return;
-  light([word]);
+  highlight([word]);
   const number = Number(word.closest(".sentence").dataset.number);
-  if (number !== state.current) offer(number);
-  const origins = word.ranges.map(([start, stop]) => source.value.slice(start, stop));
-  say(`${word.textContent} ← ${origins.join(" ")}`);
+  if (number !== state.current) showAlternatives(number);
+  const sourceWords = word.ranges.map(([start, stop]) => source.value.slice(start, stop));
+  showStatus(`${word.textContent} ← ${sourceWords.join(" ")}`);
   word.scrollIntoView({ block: "nearest" });
 }
 
-function walk(step) {
+function selectNext(step) {
   const words = allWords();
   const place = words.findIndex((word) => word.classList.contains("lit"));
   select(words[Math.min(words.length - 1, Math.max(0, place < 0 ? 0 : place + step))]);
 }
 
-// The other way round: the words that come from where the caret is.
-function lightFromSource() {
+// Highlights the words that are aligned to the source word at the caret.
+function highlightFromCaret() {
   if (document.activeElement !== source || !state.result || source.selectionStart !== source.selectionEnd) return;
   const caret = source.selectionStart;
-  light(allWords().filter((word) => word.ranges.some(([start, stop]) => start <= caret && caret <= stop)));
+  highlight(allWords().filter((word) => word.ranges.some(([start, stop]) => start <= caret && caret <= stop)));
 }
 
-// Taking it away
+// Copying and explaining
 
 async function copy() {
   if (!state.result) return;
@@ -269,57 +275,57 @@ async function copy() {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    getSelection().selectAllChildren(target); // where a page may not copy, Ctrl+C does
-    say("Selected: press Ctrl+C.");
+    getSelection().selectAllChildren(target); // where the browser denies clipboard access
+    showStatus("Selected: press Ctrl+C.");
     return;
   }
-  say("Copied.");
+  showStatus("Copied.");
 }
 
 function explain() {
   const number = state.current ?? sentenceNumbers()[0];
   if (number === undefined) return;
-  const wish = { text: state.result.parts[number].source, source: state.result.source, target: targetLanguage.value };
-  for (const form of [$("explaining"), $("explaining-anew")]) {
+  const fields = { text: state.result.parts[number].source, source: state.result.source, target: targetLanguage.value };
+  for (const form of [$("explain-in-dialog"), $("explain-in-tab")]) {
     form.replaceChildren(
-      ...Object.entries(wish).map(([name, value]) =>
+      ...Object.entries(fields).map(([name, value]) =>
         Object.assign(document.createElement("input"), { type: "hidden", name, value }),
       ),
     );
   }
-  $("sheet").showModal();
-  $("explaining").submit();
+  $("explanation").showModal();
+  $("explain-in-dialog").submit();
 }
 
-// Hands
+// Events
 
 source.addEventListener("input", edited);
 source.addEventListener("keyup", (event) => {
-  if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") lightFromSource();
+  if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") highlightFromCaret();
 });
-source.addEventListener("click", lightFromSource);
+source.addEventListener("click", highlightFromCaret);
 sourceLanguage.addEventListener("change", () => { fillTargets(); translate(); });
 targetLanguage.addEventListener("change", () => { $("swap").disabled = !canSwap(); translate(); });
 target.addEventListener("click", (event) => select(event.target.closest(".word")));
 target.addEventListener("keydown", (event) => {
-  if (event.key === "ArrowRight") walk(1);
-  else if (event.key === "ArrowLeft") walk(-1);
+  if (event.key === "ArrowRight") selectNext(1);
+  else if (event.key === "ArrowLeft") selectNext(-1);
   else return;
   event.preventDefault();
 });
 $("swap").addEventListener("click", swap);
 $("copy").addEventListener("click", copy);
 $("explain").addEventListener("click", explain);
-$("close").addEventListener("click", () => $("sheet").close());
+$("close").addEventListener("click", () => $("explanation").close());
 $("clear").addEventListener("click", () => { source.value = ""; edited(); source.focus(); });
 addEventListener("resize", grow);
 addEventListener("keydown", (event) => {
   const shortcuts = { KeyC: copy, KeyE: explain, KeyS: swap };
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
-  else if (event.key === "Escape" && !$("sheet").open) { light([]); say(""); source.focus(); }
+  else if (event.key === "Escape" && !$("explanation").open) { highlight([]); showStatus(""); source.focus(); }
   else if (event.altKey && !event.ctrlKey && shortcuts[event.code]) shortcuts[event.code]();
   else return;
   event.preventDefault();
 });
 
-start().catch(() => say("The server does not answer."));
+start().catch(() => showStatus("The server does not respond."));

@@ -1,21 +1,21 @@
-// A translation as words that know where they come from. All text reaches the page as text, never as markup.
+// A translation as words with their aligned source words. Text enters the page as text nodes, never as markup.
 
-// Positions from the server count characters; those of JavaScript count halves of the rarer ones twice.
+// The server counts code points and JavaScript counts UTF-16 units: returns the unit at which each code point begins.
 export function unitsOf(text) {
   const units = [0];
   for (const character of text) units.push(units.at(-1) + character.length);
   return units;
 }
 
-// A sentence as spans, one for each word that has links, with the source's places beside it.
+// A sentence with a span for each aligned word; `ranges` of the span are its source words, as positions in the text.
 export function sentenceElement(part, choice, sourceStart) {
   const { text, links, flags } = part.translations[choice];
   const units = unitsOf(text);
   const sourceUnits = unitsOf(part.source);
   const element = document.createElement("span");
-  element.className = flags.length ? "sentence doubtful" : "sentence";
+  element.className = flags.length ? "sentence suspicious" : "sentence";
   let end = 0;
-  for (const [start, stop, ranges] of wordsOf(links)) {
+  for (const [start, stop, ranges] of alignedWords(links)) {
     element.append(text.slice(end, units[start]));
     const word = document.createElement("span");
     word.className = "word";
@@ -28,8 +28,8 @@ export function sentenceElement(part, choice, sourceStart) {
   return element;
 }
 
-// The words of the target in order, each with the ranges of the source it is linked to.
-function wordsOf(links) {
+// The aligned words of the target in order, each with its source ranges.
+function alignedWords(links) {
   const words = new Map();
   for (const [sourceStart, sourceEnd, start, stop] of links) {
     if (!words.has(start)) words.set(start, [start, stop, []]);
@@ -38,7 +38,7 @@ function wordsOf(links) {
   return [...words.values()].sort((one, other) => one[0] - other[0]);
 }
 
-// Write a text with some ranges marked.
+// Fill an element with a text in which some ranges are marked.
 export function writeMarked(element, text, ranges) {
   element.replaceChildren();
   let end = 0;
@@ -49,11 +49,11 @@ export function writeMarked(element, text, ranges) {
     element.append(text.slice(end, start), mark);
     end = stop;
   }
-  element.append(text.slice(end), "\n"); // the last line of a text field has a height even when it is empty
+  element.append(text.slice(end), "\n"); // so that an empty last line has a height, as in a text field
 }
 
-// Another translation with the words that the current one does not have set apart.
-export function comparedElement(text, current) {
+// An alternative translation, with the words that the current one does not have highlighted.
+export function highlightedDifference(text, current) {
   const known = new Set(current.split(/\s+/));
   const element = document.createElement("span");
   for (const piece of text.split(/(\s+)/)) {
