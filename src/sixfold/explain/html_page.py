@@ -1,7 +1,7 @@
-"""One HTML file that needs nothing else: the ES modules in `browser/`, their style, and the data.
+"""A self-contained HTML page: the ES modules in `browser/` as one script, the style sheet, and the data.
 
-The modules are joined into one script, in the order they need each other, and the page's policy allows that script
-by its digest and no other. Data stands in a block that is never executed, and reaches the page as text.
+The modules are concatenated in dependency order. The page's content security policy allows that script by its hash
+and no other. The data is a JSON block, which browsers never execute.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 from sixfold.explain.explanation import Explanation
-from sixfold.explain.training_history import Training
+from sixfold.explain.training_history import TrainingHistory
 
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
@@ -31,7 +31,7 @@ TEMPLATE = """<!DOCTYPE html>
 <style>{style}</style>
 </head>
 <body>
-<noscript>This page draws its pictures with JavaScript, which is switched off.</noscript>
+<noscript>This page needs JavaScript, which is turned off.</noscript>
 <script type="application/json" id="data">{data}</script>
 <script type="module">{script}</script>
 </body>
@@ -40,55 +40,55 @@ TEMPLATE = """<!DOCTYPE html>
 
 
 def render(explanation: Explanation) -> str:
-    """Return the page that shows an explanation."""
-    return fill("Sixfold explains a translation", "explain", asdict(explanation), "'none'")
+    """Return the explain page of a translation."""
+    return fill("Sixfold: explanation of a translation", "explain", asdict(explanation), "'none'")
 
 
-def render_training(training: Training, is_live: bool = False) -> str:
-    """Return the page that shows a training; a live one asks its server for news."""
-    content = {**asdict(training), "is_live": is_live}
-    return fill("Sixfold training", "training", content, "'self'" if is_live else "'none'")
+def render_training(history: TrainingHistory, is_live: bool = False) -> str:
+    """Return the page of a training run; a live page polls its server for updates."""
+    content = {**asdict(history), "is_live": is_live}
+    return fill("Sixfold: training", "training", content, "'self'" if is_live else "'none'")
 
 
-def fill(title: str, module: str, content: dict[str, object], may_ask: str) -> str:
-    """Return a page with a script, its style and its data."""
-    script, style = joined(module), asset("page.css")
+def fill(title: str, module: str, content: dict[str, object], connect: str) -> str:
+    """Return a page with this module as its script; `connect` is what it may send requests to."""
+    script, style = bundled(module), asset("page.css")
     policy = (
         f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data: blob:; "
-        f"connect-src {may_ask}; base-uri 'none'; form-action 'none'"
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
     return TEMPLATE.format(policy=policy, title=title, style=style, data=embedded(content), script=script)
 
 
 def embedded(content: dict[str, object]) -> str:
-    """Return JSON in ASCII that no HTML parser can take for markup."""
+    """Return JSON in ASCII without characters that HTML treats as markup."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def digest(content: str) -> str:
-    """Return the name of an inline script or style in a content security policy."""
+    """Return the hash by which a content security policy names an inline script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
 @cache
-def joined(module: str) -> str:
-    """Return a module and all it needs as one script."""
-    script = "\n".join(map(enclosed, needed(module)))
+def bundled(module: str) -> str:
+    """Return a module and its dependencies as one script."""
+    script = "\n".join(map(scoped, with_dependencies(module)))
     assert "</script" not in script
     return script
 
 
-def needed(module: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the modules that a module needs and itself, each after those it needs."""
+def with_dependencies(module: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return a module and all its dependencies, each after its own dependencies."""
     for _, name in IMPORT.findall(asset(f"{module}.js")):
         if name not in before:
-            before = needed(name, before)
+            before = with_dependencies(name, before)
     return (*before, module)
 
 
-def enclosed(module: str) -> str:
-    """Return a module as an object of what it exports; whatever else it names stays its own."""
+def scoped(module: str) -> str:
+    """Return a module as a function scope that returns its exports as one object."""
     content = asset(f"{module}.js")
     names = ", ".join(name for _, name in EXPORT.findall(content))
     body = EXPORT.sub(r"\1", IMPORT.sub(r"const \1 = module_\2;", content))

@@ -1,4 +1,4 @@
-"""The training page, live: a small server on this machine alone, beside the training."""
+"""The live training page: a small HTTP server on the loopback address while a model trains."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from threading import Thread
 
 from sixfold.errors import ModelFolderError
 from sixfold.explain.html_page import render_training
-from sixfold.explain.training_history import Training, journal_of, read_training, training_of
+from sixfold.explain.training_history import TrainingHistory, history_of, metrics_log_path, read_training
 
 LOOPBACK = "127.0.0.1"
-USUAL_PORT = 8606  # any free one, if it is taken
-HOSTS = {LOOPBACK, "localhost"}  # a page of another name that leads here may not read
+DEFAULT_PORT = 8606  # if it is in use, any free one
+HOSTS = {LOOPBACK, "localhost"}  # other names may be DNS rebinding
 
 
 @contextmanager
-def watching(folder: Path) -> Iterator[str]:
-    """Serve the page of the training in a folder, and yield its address."""
+def live_training_page(folder: Path) -> Iterator[str]:
+    """Serve the training page of a model folder, and yield its address."""
     server = start_server(folder)
     Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -33,53 +33,53 @@ def watching(folder: Path) -> Iterator[str]:
 
 
 def start_server(folder: Path) -> ThreadingHTTPServer:
-    """Listen on the usual port, or on a free one."""
+    """Listen on the default port, or on a free one."""
 
     class Handler(TrainingHandler):
-        watched = folder
+        model_folder = folder
 
     try:
-        return ThreadingHTTPServer((LOOPBACK, USUAL_PORT), Handler)
+        return ThreadingHTTPServer((LOOPBACK, DEFAULT_PORT), Handler)
     except OSError:
         return ThreadingHTTPServer((LOOPBACK, 0), Handler)
 
 
-def current(folder: Path) -> Training:
-    """Return the training as it stands, even before its first step."""
+def current(folder: Path) -> TrainingHistory:
+    """Return the history so far; it is empty before the first step."""
     try:
-        return training_at(folder, journal_of(folder).stat().st_mtime_ns)
+        return history_at(folder, metrics_log_path(folder).stat().st_mtime_ns)
     except (OSError, ModelFolderError):
-        return training_of(folder, [])
+        return history_of(folder, [])
 
 
 @lru_cache(maxsize=1)
-def training_at(folder: Path, changed: int) -> Training:  # noqa: ARG001
-    """Return the training as it stood when its journal was last changed: a long one is not read without need."""
+def history_at(folder: Path, changed: int) -> TrainingHistory:  # noqa: ARG001
+    """Return the history as of the last change of its metrics log, which is read again only after a change."""
     return read_training(folder)
 
 
 class TrainingHandler(BaseHTTPRequestHandler):
-    """Answers with the page, and with its data as the training goes on."""
+    """Serves the page, and its data for updates."""
 
-    watched: Path
+    model_folder: Path
     server_version, sys_version = "sixfold", ""
 
     def do_GET(self) -> None:
-        """Answer a browser."""
+        """Respond to a GET request."""
         if self.headers.get("Host", "").rsplit(":", 1)[0] not in HOSTS:
-            self.send_error(421, "This name does not lead here")
+            self.send_error(421, "Unknown host name")
         elif self.path == "/":
-            self.answer(render_training(current(self.watched), is_live=True), "text/html; charset=utf-8")
+            self.respond(render_training(current(self.model_folder), is_live=True), "text/html; charset=utf-8")
         elif self.path == "/training.json":
-            self.answer(json.dumps(asdict(current(self.watched))), "application/json")
+            self.respond(json.dumps(asdict(current(self.model_folder))), "application/json")
         else:
             self.send_error(404)
 
-    def answer(self, content: str, kind: str) -> None:
-        """Send a content that is never kept."""
+    def respond(self, content: str, content_type: str) -> None:
+        """Send a response that browsers do not cache."""
         body = content.encode()
         self.send_response(200)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
@@ -87,4 +87,4 @@ class TrainingHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the terminal belongs to the training."""
+        """Log nothing: the terminal shows the progress of the training."""

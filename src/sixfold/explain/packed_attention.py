@@ -1,7 +1,7 @@
-"""Attention weights made small: 8 bits each, at long lengths only the largest, compressed.
+"""Attention weights in few bytes: 8 bits each, compressed, and of a long sentence only the largest of each row.
 
-A weight w is kept as round(255·√w): the root leaves small weights, as long sentences have them, apart from 0.
-A reader squares, and divides each row by its sum if all of it was kept.
+A weight w is stored as round(255·√w): the square root keeps the small weights of long sentences above 0. The page
+squares the bytes, and normalises each row if all of its weights were stored.
 
 Shapes: H heads, Q queries, K keys.
 """
@@ -17,40 +17,40 @@ import torch
 from torch import Tensor
 
 LEVELS = 255
-MOST_WEIGHTS = 2_000_000  # of one page; a sentence of some 100 tokens on either side has fewer
+MAX_WEIGHTS = 2_000_000  # of one page; a pair of sentences of 100 tokens has fewer in a model of base size
 COMPRESSION = 6
 
 
 @dataclass(frozen=True)
-class Layer:
-    """The weights of one layer."""
+class PackedLayer:
+    """The attention weights of one layer."""
 
     heads: int
     queries: int
     keys: int
-    kept: float  # which part of the attention was kept, on average
-    content: str  # H·Q·K bytes, deflated, in base64
+    kept: float  # mean sum of the stored weights of a row
+    content: str  # H·Q·K bytes, zlib, in base64
 
 
-def pack(weights: Tensor, largest: int) -> Layer:
-    """Pack the weights (H, Q, K) of one layer, of each row only the largest ones."""
+def pack(weights: Tensor, largest: int) -> PackedLayer:
+    """Pack the weights (H, Q, K) of one layer, keeping the `largest` of each row."""
     heads, queries, keys = weights.shape
     kept = only_largest(weights, largest)
-    share = round(float(kept.sum(dim=-1).mean()), 4)
-    return Layer(heads, queries, keys, share, compress(quantise(kept)))
+    kept_weight = round(float(kept.sum(dim=-1).mean()), 4)
+    return PackedLayer(heads, queries, keys, kept_weight, compress(quantise(kept)))
 
 
-def affordable(num_rows: int) -> int:
-    """Return how many weights of each row may be kept if a page has so many rows."""
-    return max(1, MOST_WEIGHTS // max(1, num_rows))
+def max_weights_per_row(num_rows: int) -> int:
+    """Return how many weights a row may keep when a page has this many rows."""
+    return max(1, MAX_WEIGHTS // max(1, num_rows))
 
 
 def only_largest(weights: Tensor, count: int) -> Tensor:
-    """Return the weights (…, K) with all but the largest of each row set to 0."""
+    """Return the weights (…, K) with all but the `count` largest of each row set to 0."""
     if count >= weights.size(-1):
         return weights
-    values, places = weights.topk(count, dim=-1)
-    return torch.zeros_like(weights).scatter(-1, places, values)
+    values, indices = weights.topk(count, dim=-1)
+    return torch.zeros_like(weights).scatter(-1, indices, values)
 
 
 def quantise(weights: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
@@ -59,5 +59,5 @@ def quantise(weights: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 def compress(content: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
-    """Return bytes, deflated, as text."""
+    """Return bytes compressed with zlib, in base64."""
     return base64.b64encode(zlib.compress(content.tobytes(), COMPRESSION)).decode()

@@ -1,4 +1,4 @@
-"""Tokens as a page shows them: each with the word that it is part of."""
+"""Tokens as the page shows them, each with the word that it is part of."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from itertools import takewhile
 from sixfold.text import Tokenizer
 from sixfold.text.words import Span, token_spans, words
 
-NO_WORD = -1  # of a begin or end mark
+NO_WORD = -1  # BOS and EOS belong to no word
 
 
 @dataclass(frozen=True)
-class Token:
-    """One token, with U+2581 for a space, and the number of its word."""
+class PageToken:
+    """One token, as SentencePiece writes it (U+2581 is a space), and the index of its word."""
 
     piece: str
     word: int
 
 
-def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[Token, ...]:
-    """Return the tokens of a text, without marks."""
+def page_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[PageToken, ...]:
+    """Return the tokens of a text, without BOS and EOS."""
     pieces = tokenizer.pieces(ids)
-    numbers = word_numbers(token_spans(pieces), words(tokenizer.decode(ids)))
-    return tuple(Token(piece, number) for piece, number in zip(pieces, numbers, strict=True))
+    indices = word_indices(token_spans(pieces), words(tokenizer.decode(ids)))
+    return tuple(PageToken(piece, index) for piece, index in zip(pieces, indices, strict=True))
 
 
-def word_numbers(tokens: Sequence[Span], words: Sequence[Span]) -> list[int]:
-    """Return the word of each token: the one it shares most characters with, and never an earlier one again.
+def word_indices(tokens: Sequence[Span], words: Sequence[Span]) -> list[int]:
+    """Return the word of each token: the one it overlaps most, and never an earlier word than the token before.
 
-    A token that is in no word, such as a space, goes with the word before it.
+    A token in no word, such as a space, belongs to the word before it.
     """
-    numbers: list[int] = []
-    now = 0
+    indices: list[int] = []
+    current = 0
     for token in tokens:
-        now = best_word(token, words, now)
-        numbers.append(now)
-    return numbers
+        current = best_word(token, words, current)
+        indices.append(current)
+    return indices
 
 
 def best_word(token: Span, words: Sequence[Span], first: int) -> int:
-    """Return the word, this one or a later one, that a token shares most characters with."""
+    """Return the word that a token overlaps most, from `first` on."""
     begun = takewhile(lambda i: words[i][0] < token[1], range(first, len(words)))
     return max(begun, key=lambda i: overlap(token, words[i]), default=first)
 
 
 def overlap(one: Span, other: Span) -> int:
-    """Return how many characters two spans share."""
+    """Return the number of characters that two spans have in common."""
     return max(0, min(one[1], other[1]) - max(one[0], other[0]))

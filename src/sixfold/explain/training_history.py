@@ -1,4 +1,4 @@
-"""How a training went, from its journal: loss, learning rate, BLEU and a sample translation over time."""
+"""The history of a training run, read from its metrics log: loss, learning rate, validation score and a sample."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sixfold.errors import ModelFolderError
 
-MOST_POINTS = 600  # of a curve; more cannot be told apart
-MOST_VALIDATIONS = 300
+MAX_POINTS = 600  # of a curve; a screen cannot show more
+MAX_VALIDATIONS = 300
 
 
 class StepRecord(BaseModel):
-    """A step, as the journal has it."""
+    """A training step in the metrics log."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -33,7 +33,7 @@ class StepRecord(BaseModel):
 
 
 class SampleRecord(BaseModel):
-    """A held-out example, as the metrics log has it."""
+    """A held-out example in the metrics log."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,7 +43,7 @@ class SampleRecord(BaseModel):
 
 
 class ValidationRecord(BaseModel):
-    """A validation, as the journal has it."""
+    """A validation in the metrics log."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -62,33 +62,33 @@ Record = StepRecord | ValidationRecord
 
 @dataclass(frozen=True)
 class Point:
-    """A few steps in a row."""
+    """The mean of a few consecutive steps."""
 
-    step: int  # the last of them
-    loss: float  # their mean
-    learning_rate: float  # at the last
-    grad_norm: float  # their mean
+    step: int  # the last one
+    loss: float
+    learning_rate: float  # at the last step
+    grad_norm: float
     tokens_per_second: float
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What was measured on held-out sentences, and one of these."""
+    """The scores on held-out examples, and one of these examples."""
 
     step: int
     loss: float
     score_name: str  # such as BLEU
     score: float
     is_best: bool
-    weights: str  # which ones: single or averaged
+    weights: str  # single or averaged
     given: str
     answer: str
     expected: str
 
 
 @dataclass(frozen=True)
-class Training:
-    """A whole run, in few enough numbers for a page."""
+class TrainingHistory:
+    """A training run, reduced to as many numbers as a page shows."""
 
     name: str
     source_language: str
@@ -100,42 +100,42 @@ class Training:
     validations: tuple[Validation, ...]
 
 
-def journal_of(folder: Path) -> Path:
-    """Return where the journal of a model's training is."""
+def metrics_log_path(folder: Path) -> Path:
+    """Return the path of a model's metrics log."""
     return folder / "training" / "log.jsonl"
 
 
-def read_training(folder: Path) -> Training:
-    """Read the journal of the run in a model folder."""
-    path = journal_of(folder)
+def read_training(folder: Path) -> TrainingHistory:
+    """Read the metrics log of the run in a model folder."""
+    path = metrics_log_path(folder)
     if not path.is_file():
         raise ModelFolderError(
-            f"{folder} has no journal of its training (training/log.jsonl).",
-            "The folder training/ is there while a model trains, and after it until it is deleted.",
+            f"{folder} has no metrics log (training/log.jsonl).",
+            "`sixfold train` writes it; it is gone if the folder training/ was deleted or the model was imported.",
         )
-    journal = list(records(path))
-    if not journal and b"\n" in path.read_bytes()[:10_000]:
-        raise ModelFolderError(f"{path} is damaged: it has lines, but none of them is a step or a validation.")
-    return training_of(folder, journal)
+    log = list(records(path))
+    if not log and b"\n" in path.read_bytes()[:10_000]:
+        raise ModelFolderError(f"{path} is damaged: no line of it is a step or a validation.")
+    return history_of(folder, log)
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Yield the steps and validations of a journal; its last line may still be half written."""
+    """Yield the steps and validations of a metrics log; its last line may be incomplete."""
     with path.open("rb") as file:
         for line in file:
             kind = ValidationRecord if b'"validation"' in line[:40] else StepRecord
             try:
                 yield kind.model_validate_json(line)
-            except ValidationError:  # a step left out, or the last line of a process that was killed
+            except ValidationError:  # a skipped step, or the last line of a killed process
                 continue
 
 
-def training_of(folder: Path, journal: Sequence[Record]) -> Training:
-    """Return the run that a journal tells of."""
-    steps = [record for record in journal if isinstance(record, StepRecord)]
-    validations = [record for record in journal if isinstance(record, ValidationRecord)]
+def history_of(folder: Path, log: Sequence[Record]) -> TrainingHistory:
+    """Return the history that the records of a metrics log describe."""
+    steps = [record for record in log if isinstance(record, StepRecord)]
+    validations = [record for record in log if isinstance(record, ValidationRecord)]
     last = steps[-1] if steps else None
-    return Training(
+    return TrainingHistory(
         folder.resolve().name,
         *languages(folder / "training" / "run.json"),
         num_steps=last.step if last else 0,
@@ -147,7 +147,7 @@ def training_of(folder: Path, journal: Sequence[Record]) -> Training:
 
 
 def languages(path: Path) -> tuple[str, str]:
-    """Return the languages that a run was set up with, if it says so."""
+    """Return the source and target language of a run, or empty names if it has none."""
     try:
         source, target = json.loads(path.read_bytes())["facts"]["languages"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -156,13 +156,13 @@ def languages(path: Path) -> tuple[str, str]:
 
 
 def curve(steps: Sequence[StepRecord]) -> tuple[Point, ...]:
-    """Return at most MOST_POINTS points, each of equally many steps (the last of what is left)."""
-    size = -(-len(steps) // MOST_POINTS)
+    """Return at most MAX_POINTS points, each the mean of equally many steps (the last one of the rest)."""
+    size = -(-len(steps) // MAX_POINTS)
     return tuple(point(steps, begin, begin + size) for begin in range(0, len(steps), max(1, size)))
 
 
 def point(steps: Sequence[StepRecord], begin: int, end: int) -> Point:
-    """Return the point of a few steps; their time is counted from the step before them."""
+    """Return the mean of steps begin to end - 1; their time is counted from the step before."""
     chosen = steps[begin:end]
     seconds = chosen[-1].seconds - (steps[begin - 1].seconds if begin else 0.0)
     return Point(
@@ -175,15 +175,15 @@ def point(steps: Sequence[StepRecord], begin: int, end: int) -> Point:
 
 
 def thinned(validations: Sequence[ValidationRecord]) -> list[ValidationRecord]:
-    """Return at most MOST_VALIDATIONS of them, evenly spread; the newest and the last best one stay."""
-    every = -(-len(validations) // MOST_VALIDATIONS) or 1
+    """Return about MAX_VALIDATIONS of them, evenly spaced, with the latest and the best one."""
+    every = -(-len(validations) // MAX_VALIDATIONS) or 1
     best = max((i for i, each in enumerate(validations) if each.is_best), default=-1)
     newest = len(validations) - 1
     return [each for i, each in enumerate(validations) if i in (best, newest) or (newest - i) % every == 0]
 
 
 def as_validation(record: ValidationRecord) -> Validation:
-    """Return what a page shows of a validation."""
+    """Return a validation as the page shows it."""
     sample = record.sample
     return Validation(
         step=record.step,

@@ -26,8 +26,10 @@ class TranslateRequest(BaseModel):
     tag_handling: Literal["", "html"] = Field("", description="html: translate HTML and keep its tags.")
     split_sentences: Literal["1"] = Field("1", description="Text is always split into sentences.")
     preserve_formatting: bool = Field(False, description="No effect: spacing is always preserved.")
-    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
-    show_billed_characters: bool = False
+    formality: Literal["default", "prefer_more", "prefer_less"] = Field(
+        "default", description="No effect: the model has one style."
+    )
+    show_billed_characters: bool = Field(False, description="No effect: they are always returned.")
 
 
 class LanguagesRequest(BaseModel):
@@ -35,7 +37,7 @@ class LanguagesRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["source", "target"] = "source"
+    type: Literal["source", "target"] = Field("source", description="Which side to list.")
 
 
 def routes(service: Service) -> APIRouter:

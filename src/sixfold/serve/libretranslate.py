@@ -23,7 +23,7 @@ class TranslateRequest(BaseModel):
     q: str | TextList = Field(description="The text to translate, or a list of texts.")
     source: str = Field(description='The source language, or "auto" to detect it.', max_length=20)
     target: str = Field(description="The target language.", max_length=20)
-    format: Literal["text", "html"] = "text"
+    format: Literal["text", "html"] = Field("text", description="html: translate HTML and keep its tags.")
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="Alternative translations to return.")
     secret: str = Field("", description="Ignored; LibreTranslate's own web page sends it.")
 

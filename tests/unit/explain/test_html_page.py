@@ -1,4 +1,4 @@
-"""The page is one file that asks nobody for anything."""
+"""The page is one self-contained file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from importlib.resources import files
 import pytest
 
 from sixfold.decode.translate import Translator
-from sixfold.explain import Training, explain, render, render_training
-from sixfold.explain.html_page import EXPORT, IMPORT, asset, needed
+from sixfold.explain import TrainingHistory, explain, render, render_training
+from sixfold.explain.html_page import EXPORT, IMPORT, asset, with_dependencies
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" ' & <!-- \u2028 \u202e \0"
 MODULES = sorted(
@@ -24,7 +24,7 @@ MODULES = sorted(
 
 
 class Elements(HTMLParser):
-    """Collects what a browser would see."""
+    """Collects the elements that a browser would create."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -45,24 +45,24 @@ def page(phrases: Translator) -> str:
     return render(explain(phrases, HOSTILE, name="</title><script>alert(1)</script>"))
 
 
-def test_a_page_names_no_address_and_no_other_file(page: str) -> None:
+def test_a_page_refers_to_no_url_and_no_other_file(page: str) -> None:
     found = set(re.findall(r"[a-z]+://[\w./-]+", page))
-    assert found == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert found == {"http://www.w3.org/2000/svg"}  # a namespace, not an address
     for _, attributes in Elements(page).tags:
         assert not {"src", "href", "action", "onerror", "onload"} & attributes.keys()
 
 
-def test_hostile_text_opens_no_element(page: str) -> None:
+def test_hostile_text_creates_no_element(page: str) -> None:
     tags = [tag for tag, _ in Elements(page).tags]
     assert tags.count("script") == 2
     assert "img" not in tags
 
 
-def test_the_data_is_what_was_explained(page: str) -> None:
+def test_the_page_contains_the_data_of_the_explanation(page: str) -> None:
     assert json.loads(Elements(page).texts["script application/json"])["source"] == HOSTILE
 
 
-def test_the_policy_allows_this_script_and_style_alone(page: str) -> None:
+def test_the_policy_allows_only_this_script_and_style(page: str) -> None:
     elements = Elements(page)
     [policy] = [
         each["content"] for tag, each in elements.tags if each.get("http-equiv") == "Content-Security-Policy"
@@ -76,15 +76,15 @@ def test_the_policy_allows_this_script_and_style_alone(page: str) -> None:
     assert "unsafe" not in policy
 
 
-def test_only_a_live_page_may_ask_its_server() -> None:
-    training = Training("m", "en", "de", 0, 0, 0.0, (), ())
-    assert "connect-src 'none'" in render_training(training)
-    assert "connect-src 'self'" in render_training(training, is_live=True)
+def test_only_a_live_page_may_connect_to_its_server() -> None:
+    history = TrainingHistory("m", "en", "de", 0, 0, 0.0, (), ())
+    assert "connect-src 'none'" in render_training(history)
+    assert "connect-src 'self'" in render_training(history, is_live=True)
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_what_a_module_imports_is_exported_and_comes_before_it(module: str) -> None:
-    order = needed(module)
+def test_imports_of_a_module_are_exported_by_modules_before_it(module: str) -> None:
+    order = with_dependencies(module)
     assert order[-1] == module
     for names, other in IMPORT.findall(asset(f"{module}.js")):
         exported = {name for _, name in EXPORT.findall(asset(f"{other}.js"))}
@@ -93,7 +93,7 @@ def test_what_a_module_imports_is_exported_and_comes_before_it(module: str) -> N
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_no_module_makes_markup_or_code_of_text(module: str) -> None:
+def test_no_module_turns_text_into_markup_or_code(module: str) -> None:
     forbidden = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|createContextualFragment"
     )

@@ -1,4 +1,4 @@
-"""The live page is served to this machine alone, and follows the journal."""
+"""The live training page is served to this machine only, and follows the metrics log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from sixfold.explain.live_page import watching
+from sixfold.explain.live_page import live_training_page
 
 STEP = {
     "kind": "step", "step": 1, "loss": 2.0, "grad_norm": 1.0, "learning_rate": 1e-3, "targets": 9,
@@ -18,9 +18,9 @@ STEP = {
 }  # fmt: skip
 
 
-def test_the_page_is_there_before_the_first_step_and_its_data_follows_the_journal(tmp_path: Path) -> None:
+def test_the_page_is_served_before_the_first_step_and_its_data_follows_the_metrics_log(tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    with watching(folder) as address:
+    with live_training_page(folder) as address:
         page = urlopen(address).read().decode()
         assert '"num_steps":0' in page
         assert '"is_live":true' in page
@@ -29,8 +29,8 @@ def test_the_page_is_there_before_the_first_step_and_its_data_follows_the_journa
         assert json.load(urlopen(f"{address}training.json"))["num_steps"] == 1
 
 
-def test_two_trainings_can_be_watched_at_once(tmp_path: Path) -> None:
-    with watching(tmp_path) as one, watching(tmp_path) as other:
+def test_two_trainings_can_be_shown_at_once(tmp_path: Path) -> None:
+    with live_training_page(tmp_path) as one, live_training_page(tmp_path) as other:
         assert one != other
         assert urlopen(other).status == 200
 
@@ -38,8 +38,8 @@ def test_two_trainings_can_be_watched_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "host", "status"), [("/", "evil.example", 421), ("/../secret", "localhost", 404)]
 )
-def test_other_names_and_other_paths_get_nothing(tmp_path: Path, path: str, host: str, status: int) -> None:
-    with watching(tmp_path) as address:
+def test_other_host_names_and_paths_are_refused(tmp_path: Path, path: str, host: str, status: int) -> None:
+    with live_training_page(tmp_path) as address:
         parts = urlsplit(address)
         assert parts.hostname == "127.0.0.1"
         connection = HTTPConnection(parts.hostname, parts.port or 0)

@@ -1,4 +1,4 @@
-"""A training page is true to the journal, however long or damaged."""
+"""The training history agrees with the metrics log, however long or damaged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from sixfold.errors import ModelFolderError
 from sixfold.explain import read_training, render_training
-from sixfold.explain.training_history import MOST_POINTS, MOST_VALIDATIONS
+from sixfold.explain.training_history import MAX_POINTS, MAX_VALIDATIONS
 
 
 def step(number: int, loss: float = 2.0) -> dict[str, object]:
@@ -24,14 +24,14 @@ def validation(number: int, bleu: float, is_best: bool) -> dict[str, object]:
 
 
 def written(folder: Path, records: list[dict[str, object]], tail: str = "") -> Path:
-    """Write a journal."""
+    """Write a metrics log."""
     (folder / "training").mkdir()
     lines = "".join(json.dumps(record) + "\n" for record in records)
     (folder / "training" / "log.jsonl").write_text(lines + tail, encoding="utf-8")
     return folder
 
 
-def test_a_short_journal_is_shown_step_by_step(tmp_path: Path) -> None:
+def test_a_short_log_is_shown_step_by_step(tmp_path: Path) -> None:
     records = [step(1, 4.0), step(2, 3.0), validation(2, 12.345, True), step(3, 2.0)]
     found = read_training(written(tmp_path, records))
     assert [(point.step, point.loss) for point in found.points] == [(1, 4.0), (2, 3.0), (3, 2.0)]
@@ -41,27 +41,27 @@ def test_a_short_journal_is_shown_step_by_step(tmp_path: Path) -> None:
     assert (found.num_steps, found.epoch, found.seconds) == (3, 1, 0.3)
 
 
-def test_a_long_journal_keeps_the_means_of_its_steps_and_its_best_validation(tmp_path: Path) -> None:
+def test_a_long_log_is_reduced_to_means_and_keeps_the_best_validation(tmp_path: Path) -> None:
     records = [step(number, float(number)) for number in range(1, 5001)]
     records += [validation(number, 1.0, number == 777) for number in range(1, 1000)]
     found = read_training(written(tmp_path, records))
-    assert len(found.points) <= MOST_POINTS
+    assert len(found.points) <= MAX_POINTS
     size = found.points[0].step
     assert found.points[0].loss == pytest.approx(sum(range(1, size + 1)) / size)
     assert found.points[-1].step == 5000
-    assert len(found.validations) <= MOST_VALIDATIONS + 1
+    assert len(found.validations) <= MAX_VALIDATIONS + 1
     assert [each.step for each in found.validations if each.is_best] == [777]
     assert found.validations[-1].step == 999
 
 
-def test_damaged_lines_and_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
+def test_damaged_lines_and_non_finite_numbers_are_skipped(tmp_path: Path) -> None:
     records = [step(1), step(2, float("nan")), {"kind": "skipped", "step": 3, "loss": "nan"}, step(4)]
     found = read_training(written(tmp_path, records, '{"kind": "step", "step": 5, "lo'))
     assert [point.step for point in found.points] == [1, 4]
     assert "NaN" not in render_training(found).split('id="data">')[1].split("</script>")[0]
 
 
-def test_a_folder_without_a_journal_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_folder_without_a_metrics_log_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match=r"log\.jsonl"):
         read_training(tmp_path)
 
