@@ -20,7 +20,7 @@ def explain(
     beam: Annotated[int | None, typer.Option(help="Beam width; 1: greedy search.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
-    """Write an HTML page that shows how a sentence is translated: attention, probabilities, beam search, positions.
+    """Write an HTML page that shows how a sentence is translated: attention, probabilities, beam search and more.
 
     The page is self-contained: it opens from disk in any browser, without a network.
 

@@ -98,7 +98,7 @@ def test_delimiters_are_bos_eos_and_punctuation(phrases: Translator) -> None:
         for piece, is_delimiter in zip(pieces, delimiters(phrases.tokenizer, ids).tolist(), strict=True)
         if is_delimiter
     ]
-    assert shown == ["<s>", ",", ".", "</s>"]
+    assert found == ["<s>", ",", ".", "</s>"]
 
 
 def test_aligned_tokens_agree_with_the_word_alignment(phrases: Translator, sentences: list[str]) -> None:

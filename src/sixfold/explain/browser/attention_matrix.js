@@ -1,21 +1,20 @@
-// Attention weights: unpacked when they are first looked at, as matrices. Rows sum to 1, unless some weights were
-// left out.
+// Attention matrices, unpacked when they are first shown. Rows sum to 1, unless only the largest weights were stored.
 const SQUARES = Float32Array.from({ length: 256 }, (_, level) => (level / 255) ** 2);
 
 export async function inflate(text) {
-  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-export class Weights {
+export class AttentionMatrices {
   constructor(attention) {
     this.attention = attention;
     this.stack = null;
     this.levels = [];
   }
 
-  // Only one stack is in memory unpacked: a long sentence has millions of weights.
+  // Only one stack is kept unpacked: a long sentence has millions of weights.
   async levelsOf(stack, layer) {
     if (this.stack !== stack) [this.stack, this.levels] = [stack, []];
     const levels = this.levels;
@@ -23,7 +22,7 @@ export class Weights {
     return levels[layer];
   }
 
-  // A layer or head of -1 is the mean of all.
+  // Layer or head -1 is the mean over all.
   async matrix(stack, layer, head) {
     const layers = layer < 0 ? this.attention[stack].map((_, each) => each) : [layer];
     const { heads, queries, keys } = this.attention[stack][0];
@@ -52,7 +51,7 @@ export function normalised({ rows, columns, values }) {
   return { rows, columns, values };
 }
 
-// A word looks where its tokens look on average, and is looked at as much as its tokens together.
+// Merges tokens into words: the mean over the query tokens of a word, the sum over its key tokens.
 export function merged(matrix, rowGroups, columnGroups) {
   const values = new Float32Array(rowGroups.length * columnGroups.length);
   const numbers = new Int32Array(matrix.columns);
@@ -66,12 +65,12 @@ export function merged(matrix, rowGroups, columnGroups) {
   return { rows: rowGroups.length, columns: columnGroups.length, values };
 }
 
-// Tokens of one word stand together; a mark (-1) stands alone.
+// Groups the tokens of each word; special tokens (word -1) are groups of their own.
 export function groupsOf(tokens, isMerged) {
   const groups = [];
   tokens.forEach((token, place) => {
-    const goesOn = isMerged && place > 0 && token.word >= 0 && token.word === tokens[place - 1].word;
-    if (goesOn) groups.at(-1).push(place);
+    const continues = isMerged && place > 0 && token.word >= 0 && token.word === tokens[place - 1].word;
+    if (continues) groups.at(-1).push(place);
     else groups.push([place]);
   });
   return groups;
@@ -85,7 +84,7 @@ export function columnOf(matrix, column) {
   return Array.from({ length: matrix.rows }, (_, row) => matrix.values[row * matrix.columns + column]);
 }
 
-// The places of the largest values, largest first.
+// The indices of the largest values, largest first.
 export function largest(values, count) {
   return values.map((_, place) => place).filter((place) => values[place] > 0)
     .sort((one, other) => values[other] - values[one]).slice(0, count);

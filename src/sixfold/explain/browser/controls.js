@@ -1,20 +1,20 @@
-// Parts that several views are made of.
+// Small elements that several views share.
 import { element, percent } from "./dom.js";
 
 export function button(text, label, act, others = {}) {
   return element("button", { type: "button", "aria-label": label, title: label, onclick: act, ...others }, text);
 }
 
-export function soft(text, others = "") {
+export function muted(text, others = "") {
   return element("p", { class: `soft ${others}` }, text);
 }
 
-// The number of a row or column; screen readers hear it with each cell.
+// The number of a row or column. Hidden from screen readers, whose cell labels include it.
 export function axis(text) {
   return element("span", { class: "axis", "aria-hidden": "true" }, text);
 }
 
-// A row of buttons of which one is pressed; `options` are values with their text and title.
+// A group of buttons of which one is pressed; `options` are [value, text, title].
 export function choices(label, options, isChosen, choose) {
   const buttons = options.map(([value, text, title]) =>
     element("button", { type: "button", "data-value": value, title, onclick: () => choose(value) }, text));
@@ -25,13 +25,13 @@ export function choices(label, options, isChosen, choose) {
   return { group, buttons, update };
 }
 
-export function bar(share, colour) {
-  return element("span", { class: `bar ${colour}`, style: { "--share": share } });
+export function bar(fraction, colour) {
+  return element("span", { class: `bar ${colour}`, style: { "--fraction": fraction } });
 }
 
-// Names with their shares, as bars: [[name, share, colour], …]; one may be marked as the current one.
+// A bar chart of [[name, fraction, colour], …]; one row may be marked as the current one.
 export function bars(rows, current = -1) {
-  return element("ol", { class: "bars" }, rows.map(([name, share, colour], place) =>
+  return element("ol", { class: "bars" }, rows.map(([name, fraction, colour], place) =>
     element("li", { "aria-current": place === current },
-      element("bdi", {}, name), element("span", { class: "number" }, percent(share)), bar(share, colour))));
+      element("bdi", {}, name), element("span", { class: "number" }, percent(fraction)), bar(fraction, colour))));
 }

@@ -1,21 +1,21 @@
-// The current picture as a file of its own.
+// Saves the current picture as an SVG or PNG file.
 import { themeColour } from "./colour.js";
 import { drawing } from "./dom.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const SHARPNESS = 2; // pixels of a PNG for each point
+const SCALE = 2; // pixels of a PNG per CSS pixel
 const MARGIN = 16;
-const ONLY_ON_A_PAGE = [
+const INTERACTIVE_ATTRIBUTES = [
   "class", "tabindex", "role", "aria-pressed", "data-side", "data-place", "data-node", "data-fate",
 ];
 
-// A copy with a background and a margin.
+// The markup of a copy with a background and a margin.
 export function svgText(picture) {
   const copy = picture.cloneNode(true);
   const box = picture.viewBox.baseVal;
   const [width, height] = [box.width + 2 * MARGIN, box.height + 2 * MARGIN];
   for (const node of [copy, ...copy.querySelectorAll("*")]) {
-    ONLY_ON_A_PAGE.forEach((name) => node.removeAttribute(name));
+    INTERACTIVE_ATTRIBUTES.forEach((name) => node.removeAttribute(name));
   }
   const frame = { xmlns: NAMESPACE, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, width, height };
   Object.entries(frame).forEach(([name, value]) => copy.setAttribute(name, value));
@@ -32,7 +32,7 @@ async function pngBlob(picture) {
   image.src = URL.createObjectURL(svgBlob(picture));
   await image.decode();
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [image.width * SHARPNESS, image.height * SHARPNESS];
+  [canvas.width, canvas.height] = [image.width * SCALE, image.height * SCALE];
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(image.src);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));

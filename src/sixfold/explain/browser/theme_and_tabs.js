@@ -1,9 +1,9 @@
-// What the pages share: the theme, and tabs.
+// The theme switch and the tabs.
 import { element } from "./dom.js";
 import { button } from "./controls.js";
 
 const NEXT = { auto: "dark", dark: "light", light: "auto" };
-const SIGNS = { auto: "◐", dark: "☾", light: "☀" };
+const ICONS = { auto: "◐", dark: "☾", light: "☀" };
 export const THEMES = Object.keys(NEXT);
 
 export function themeButton(state) {
@@ -13,15 +13,15 @@ export function themeButton(state) {
     const { theme } = state.values;
     const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
     document.documentElement.dataset.theme = theme === "auto" ? system : theme;
-    node.textContent = SIGNS[theme];
-    node.title = `Colours: ${theme}`;
-    node.setAttribute("aria-label", `Colours: ${theme}. Change`);
+    node.textContent = ICONS[theme];
+    node.title = `Theme: ${theme}`;
+    node.setAttribute("aria-label", `Theme: ${theme}. Change to ${NEXT[theme]}`);
   };
   update();
   return { button: node, update };
 }
 
-// Arrow keys move between tabs.
+// Tabs; the arrow keys move between them.
 export function tabs(label, names, state) {
   const views = Object.keys(names);
   const move = (event) => {

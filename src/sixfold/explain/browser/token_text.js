@@ -1,32 +1,32 @@
-// Tokens as people read them: U+2581 is a space, <0xE2> is a byte.
+// Readable token labels. In SentencePiece, U+2581 is a space and <0xE2> is a byte.
 const BYTE = /^<0x([0-9A-F]{2})>$/;
 const SPACE = "\u2581";
 
-// Characters that cannot be seen, or cannot stand in XML, get a picture.
+// Replaces invisible characters, and characters that XML does not allow, by visible ones.
 export function visible(text) {
   return (text.toWellFormed ? text.toWellFormed() : text)
-    .replace(/[\u0000-\u001f]/g, (sign) => String.fromCharCode(0x2400 + sign.charCodeAt(0)))
+    .replace(/[\u0000-\u001f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
     .replace(/[\u007f-\u009f\u2028\u2029\ufffe\uffff]/g, "\ufffd");
 }
 
-export function isMark(piece) {
+export function isSpecial(piece) {
   return piece === "<s>" || piece === "</s>";
 }
 
-// A token that goes on with a word begins with a dot.
-export function shownPiece(piece) {
+// The label of a token; a token inside a word begins with a dot.
+export function tokenLabel(piece) {
   const byte = BYTE.exec(piece);
   if (byte) return `\u2039${byte[1]}\u203a`;
-  if (isMark(piece)) return piece === "<s>" ? "[begin]" : "[end]";
+  if (isSpecial(piece)) return piece === "<s>" ? "[BOS]" : "[EOS]";
   if (!piece.startsWith(SPACE)) return `${/^[\p{L}\p{M}\p{N}]/u.test(piece) ? "\u00b7" : ""}${visible(piece)}`;
   const text = piece.slice(1);
   return text ? visible(text.replaceAll(SPACE, " ")) : "\u2423";
 }
 
-// What tokens spell together; bytes become the characters they are.
+// The text of tokens; bytes are decoded as UTF-8.
 export function textOf(pieces) {
   const encoder = new TextEncoder();
-  const bytes = pieces.filter((piece) => !isMark(piece)).flatMap((piece) => {
+  const bytes = pieces.filter((piece) => !isSpecial(piece)).flatMap((piece) => {
     const byte = BYTE.exec(piece);
     return byte ? [parseInt(byte[1], 16)] : [...encoder.encode(piece.replaceAll(SPACE, " "))];
   });
@@ -34,6 +34,6 @@ export function textOf(pieces) {
 }
 
 export function shortened(text, most) {
-  const signs = [...text];
-  return signs.length > most ? `${signs.slice(0, most - 1).join("")}\u2026` : text;
+  const characters = [...text];
+  return characters.length > most ? `${characters.slice(0, most - 1).join("")}\u2026` : text;
 }
