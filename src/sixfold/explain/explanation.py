@@ -8,22 +8,20 @@ from dataclasses import dataclass, replace
 import torch
 
 from sixfold.decode.alignment import align_ids
-from sixfold.decode.assemble import Search
+from sixfold.decode.batch_decoder import num_positions
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import TokenScore, forced_batch
-from sixfold.decode.search import BeamStep, Hypothesis, beam_search, finished_hypothesis
-from sixfold.decode.translate import DEFAULTS, Translation, Translator, cut, num_positions
+from sixfold.decode.search import BeamStep, Hypothesis
+from sixfold.decode.translate import DEFAULTS, Translation, Translator
 from sixfold.errors import ConfigError
 from sixfold.explain.beam_tree import BeamTree, beam_tree
 from sixfold.explain.head_roles import HeadRoles, head_roles_of
 from sixfold.explain.packed_attention import PackedLayer, compress, max_weights_per_row, pack
 from sixfold.explain.page_tokens import NO_WORD, PageToken, page_tokens
 from sixfold.models.encoder_decoder import Kind, count_parameters
-from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words
 
 WIDEST_BEAM = 16  # a wider tree is not readable
-READ_BACK = "What the beam finished was also judged by how probable the source is, read back from it."
 ENSEMBLE = "An ensemble of {} models: their probabilities are averaged; the attention shown is that of the first."
 NUM_ALTERNATIVES = 8
 MIN_POSITIONS, MAX_POSITIONS = 64, 128  # of the positional encoding that is shown
@@ -105,11 +103,12 @@ def explain(
 
     `head_roles` come from `measure_head_roles`; without them, they are measured on this text alone.
     """
-    search = search_of(translator, options)
-    [ids], [is_cut] = cut([translator.tokenizer.encode(text)], translator.longest_source)
+    options = explainable(translator, options)
+    [ids], [is_cut] = translator.encode([text])
     if not ids:
         raise ConfigError("There is no text to explain.", 'sixfold explain MODEL "A man is sleeping."')
-    hypothesis, steps = traced_search(translator, search, ids)
+    hypothesis, steps = traced_search(translator, options, ids)
+    beam = translator.decoder.plan(options).beam
     translation, tokens = translator.finish(hypothesis, is_cut), list(hypothesis.tokens[:-1])
     [scores] = translator.token_scores([text], [[translation]], NUM_ALTERNATIVES)
     pieces = translator.tokenizer.pieces
@@ -119,49 +118,43 @@ def explain(
         translation=translation.text,
         log_probability=translation.log_probability,
         score=translation.score,
-        notes=(*warnings(translator, text, translation), *limitations(translator, search)),
+        notes=(*warnings(translator, text, translation), *limitations(translator)),
         source_tokens=with_eos(translator, ids),
         target_tokens=with_eos(translator, tokens),
         links=links(translator, ids, tokens),
         choices=tuple(choice(translator, each) for each in scores),
         attention=attention(translator, ids, tokens),
-        tree=beam_tree(steps, hypothesis.tokens, search.beam.beam, search.beam.alpha, pieces),
+        tree=beam_tree(steps, hypothesis.tokens, beam.beam, beam.alpha, pieces),
         head_roles=head_roles or head_roles_of(translator, [(ids, tokens)]),
         positions=positions(translator, max(len(ids), len(tokens)) + 1),
     )
 
 
-def search_of(translator: Translator, options: SearchOptions) -> Search:
-    """Return the search to trace, which must be a beam search of a readable width."""
-    for name in ("sample", "diverse", "require"):
+def explainable(translator: Translator, options: SearchOptions) -> SearchOptions:
+    """Return the options of the search to trace, which must be a beam search of a readable width."""
+    for name in ("sample", "require"):
         if getattr(options, name):
             raise ConfigError(
                 f"Only plain beam search can be explained, not one with {name}.", f"Leave {name} out."
             )
-    search = translator.prepare(replace(options, n_best=1))
-    if search.beam.beam > WIDEST_BEAM:
+    options = replace(options, n_best=1)
+    beam = translator.decoder.plan(options).beam.beam
+    if beam > WIDEST_BEAM:
         raise ConfigError(
-            f"At most {WIDEST_BEAM} hypotheses can be shown, but the beam is {search.beam.beam}.",
-            f"Add --beam {WIDEST_BEAM}",
+            f"At most {WIDEST_BEAM} hypotheses can be shown, but the beam is {beam}.", f"Add --beam {WIDEST_BEAM}"
         )
-    return search
+    return options
 
 
-@torch.inference_mode()
-def traced_search(translator: Translator, search: Search, ids: list[int]) -> tuple[Hypothesis, list[BeamStep]]:
+def traced_search(
+    translator: Translator, options: SearchOptions, ids: list[int]
+) -> tuple[Hypothesis, list[BeamStep]]:
     """Return the translation that `translator.search` would find, and every step of the search."""
     steps: list[BeamStep] = []
-    # Greedy search stops at the first EOS token, as a beam of one does without a length penalty.
-    beam = replace(search.beam, alpha=0.0) if search.beam.beam == 1 else search.beam
-    limits = translator.limits([ids], search)
-    [found] = beam_search(translator.start([ids]), limits, BOS_ID, EOS_ID, beam, search.rules, steps.append)
+    [found] = translator.decoder.search([ids], options, [0], steps.append).run()
     if not found:
         raise ConfigError("No translation meets all constraints.", "Leave some out.")
-    if search.read_back:
-        [found] = translator.read_back([found], [ids], search)
-        return found[0], steps
-    best = found[0]
-    return finished_hypothesis(best.tokens, best.log_probability, search.beam.alpha, best.is_cut), steps
+    return found[0], steps
 
 
 def facts(translator: Translator, name: str) -> ModelFacts:
@@ -185,17 +178,15 @@ def warnings(translator: Translator, text: str, translation: Translation) -> tup
     return tuple(flag.message for flag in translator.flags(text, translation))
 
 
-def limitations(translator: Translator, search: Search) -> Iterator[str]:
+def limitations(translator: Translator) -> Iterator[str]:
     """Yield what the page cannot show."""
     if len(translator.models) > 1:
         yield ENSEMBLE.format(len(translator.models))
-    if search.read_back:
-        yield READ_BACK
 
 
 def with_eos(translator: Translator, ids: list[int]) -> tuple[PageToken, ...]:
     """Return the tokens of a text and the EOS token."""
-    [eos] = translator.tokenizer.pieces([EOS_ID])
+    [eos] = translator.tokenizer.pieces([translator.tokenizer.special.eos])
     return (*page_tokens(translator.tokenizer, ids), PageToken(eos, NO_WORD))
 
 
@@ -225,7 +216,7 @@ def rounded(number: float) -> float:
 def attention(translator: Translator, source: list[int], target: list[int]) -> AttentionMaps:
     """Return the attention of the first model for a pair of token ids (without BOS and EOS)."""
     model, config = translator.model, translator.model.config
-    source_in, target_in, _ = forced_batch(model, [source], [target])
+    source_in, target_in, _ = forced_batch(model, translator.tokenizer.special, [source], [target])
     num_rows = config.encoder_layers * source_in.size(1) + 2 * config.decoder_layers * target_in.size(1)
     largest = max_weights_per_row(config.heads * num_rows)
     layers: dict[Kind, list[PackedLayer]] = {"encoder": [], "decoder": [], "cross": []}

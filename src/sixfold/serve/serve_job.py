@@ -33,13 +33,13 @@ class ServeJob:
             source=info.languages.source if info else "",
             target=info.languages.target if info else "",
             tokenizer=base64.b64encode(self.translator.tokenizer.model).decode(),
-            longest_source=self.translator.longest_source,
+            longest_source=self.translator.decoder.longest_source,
         )
         return asdict(description)
 
     def answer(self, work: Message) -> Message:
         """Translate or explain; a bug triggered by one batch must not end the worker."""
-        from sixfold.decode.stopping import Stopped
+        from sixfold.decode.search import Stopped
 
         texts, options = cast("list[str]", work["texts"]), JobOptions(**cast("dict[str, Any]", work["options"]))
         try:
