@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sixfold.serve.job_messages import Candidate, JobOptions
+from sixfold.serve.job_messages import JobOptions, SentenceTranslation
 
 ids = itertools.count()
 QueuedRequest = deque["QueuedSentence"]  # the sentences of one request that are still queued
@@ -27,7 +27,7 @@ class QueuedSentence:
     text: str
     num_tokens: int
     options: JobOptions
-    result: asyncio.Future[list[Candidate]]
+    result: asyncio.Future[list[SentenceTranslation]]
     id: int = field(default_factory=lambda: next(ids))
     num_attempts: int = 0
 

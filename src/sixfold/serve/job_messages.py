@@ -15,7 +15,7 @@ class JobOptions:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SentenceTranslation:
     """One translation of a sentence, or the HTML of its explain page."""
 
     text: str

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from sixfold.errors import SixfoldError
-from sixfold.serve.job_messages import Candidate, JobOptions, ModelDescription
+from sixfold.serve.job_messages import JobOptions, ModelDescription, SentenceTranslation
 from sixfold.serve.logs import log_error
 
 if TYPE_CHECKING:
@@ -44,17 +44,17 @@ class ServeJob:
         texts, options = cast("list[str]", work["texts"]), JobOptions(**cast("dict[str, Any]", work["options"]))
         try:
             rows = self.explain(texts) if options.is_explanation else self.translate(texts, options)
-            return {"candidates": [[asdict(each) for each in row] for row in rows]}
+            return {"translations": [[asdict(each) for each in row] for row in rows]}
         except (Stopped, SixfoldError, EOFError, OSError):
             raise
         except Exception as error:
             log_error("worker_error", error)
             return {"has_failed": True}
 
-    def translate(self, texts: Sequence[str], options: JobOptions) -> list[list[Candidate]]:
+    def translate(self, texts: Sequence[str], options: JobOptions) -> list[list[SentenceTranslation]]:
         """Translate sentences."""
         found = self.search(texts, options.n_best)
-        rows = [[candidate(each) for each in translations] for translations in found]
+        rows = [[sentence_translation(each) for each in hypotheses] for hypotheses in found]
         if options.has_details:
             self.add_details(texts, found, rows)
         return rows
@@ -76,9 +76,9 @@ class ServeJob:
         return [next(with_spans if has_spans else plain) for has_spans in is_protected]
 
     def add_details(
-        self, texts: Sequence[str], found: Sequence[list[Translation]], rows: Sequence[list[Candidate]]
+        self, texts: Sequence[str], found: Sequence[list[Translation]], rows: Sequence[list[SentenceTranslation]]
     ) -> None:
-        """Add word alignment and quality warnings to the candidates."""
+        """Add word alignment and quality warnings to the translations."""
         sources = [text for text, row in zip(texts, rows, strict=True) for _ in row]
         targets = [each for translations in found for each in translations]
         links = self.translator.align(sources, [each.text for each in targets])
@@ -91,14 +91,14 @@ class ServeJob:
                 for link in row
             )
 
-    def explain(self, texts: Sequence[str]) -> list[list[Candidate]]:
+    def explain(self, texts: Sequence[str]) -> list[list[SentenceTranslation]]:
         """Return the explain page of each sentence."""
         from sixfold.explain import explain, render
 
-        return [[Candidate(render(explain(self.translator, text)))] for text in texts]
+        return [[SentenceTranslation(render(explain(self.translator, text)))] for text in texts]
 
 
-def candidate(translation: Translation) -> Candidate:
+def sentence_translation(translation: Translation) -> SentenceTranslation:
     """Return a translation as it is sent to the server."""
     mean = translation.log_probability / max(1, translation.num_tokens)
-    return Candidate(translation.text, math.exp(mean), translation.is_cut or translation.source_is_cut)
+    return SentenceTranslation(translation.text, math.exp(mean), translation.is_cut or translation.source_is_cut)

@@ -13,7 +13,7 @@ from typing import Literal
 from sixfold.errors import ConfigError, WorkError
 from sixfold.serve.batching import QueuedSentence, SentenceQueue
 from sixfold.serve.http_errors import HttpError
-from sixfold.serve.job_messages import Candidate, JobOptions, ModelDescription
+from sixfold.serve.job_messages import JobOptions, ModelDescription, SentenceTranslation
 from sixfold.serve.languages import DetectedLanguage, LanguageDetector
 from sixfold.serve.logs import log
 from sixfold.serve.prometheus import ServerMetrics
@@ -32,20 +32,20 @@ Format = Literal["text", "html"]
 
 @dataclass(frozen=True)
 class TranslatedPart:
-    """A part of a text with its candidates, best first; without any if the part is not translated."""
+    """A part of a text with its translations, best first; without any if the part is not translated."""
 
     part: Part
-    candidates: tuple[Candidate, ...] = ()
+    translations: tuple[SentenceTranslation, ...] = ()
 
     def text(self, rank: int = 0) -> str:
-        """Return this part of the translated text: the candidate of this rank, or the best if there are fewer."""
-        if not self.candidates:
+        """Return this part of the translated text, of the translation of this rank or the best if there are fewer."""
+        if not self.translations:
             return self.part.text
-        return self.part.finish(self.candidates[rank if rank < len(self.candidates) else 0].text)
+        return self.part.finish(self.translations[rank if rank < len(self.translations) else 0].text)
 
 
 def join_parts(parts: Sequence[TranslatedPart], rank: int = 0) -> str:
-    """Return the whole translated text, made of the candidates of this rank."""
+    """Return the whole translated text, made of the translations of this rank."""
     return "".join(part.text(rank) for part in parts)
 
 
@@ -100,8 +100,8 @@ class ServedModel:
         read = html_parts if format == "html" else plain_parts
         return read(text, self.description.source, lambda part: self.num_tokens(part) <= longest)
 
-    async def run(self, texts: Sequence[str], options: JobOptions) -> list[list[Candidate]]:
-        """Queue sentences and return their candidates; if the caller is cancelled, the sentences are too."""
+    async def run(self, texts: Sequence[str], options: JobOptions) -> list[list[SentenceTranslation]]:
+        """Queue sentences and return their translations; if the caller is cancelled, the sentences are too."""
         loop = asyncio.get_running_loop()
         sentences = [
             QueuedSentence(text, self.cost(text, options), options, loop.create_future()) for text in texts
@@ -231,7 +231,9 @@ class Service(AbstractAsyncContextManager["Service"]):
         [[page]] = await self.run(model, [text.strip()], JobOptions(is_explanation=True))
         return page.text
 
-    async def run(self, model: ServedModel, texts: Sequence[str], options: JobOptions) -> list[list[Candidate]]:
+    async def run(
+        self, model: ServedModel, texts: Sequence[str], options: JobOptions
+    ) -> list[list[SentenceTranslation]]:
         """Have a model translate sentences, unless it is not ready or the server is overloaded."""
         if not model.is_ready:
             raise HttpError(503, "The model is not ready.", retry_after=5)

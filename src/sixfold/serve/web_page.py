@@ -109,4 +109,4 @@ def source_language(service: Service, text: str, source: str, target: str) -> tu
 
 def as_record(part: TranslatedPart) -> dict[str, object]:
     """Return a part as the web page gets it."""
-    return {"source": part.part.text, "translations": [asdict(each) for each in part.candidates]}
+    return {"source": part.part.text, "translations": [asdict(each) for each in part.translations]}

@@ -18,7 +18,7 @@ from sixfold.decode.worker_protocol import LENGTH, Message, Origin, Start, check
 from sixfold.errors import SixfoldError, WorkError
 from sixfold.machine import num_cores
 from sixfold.serve.batching import QueuedSentence, SentenceQueue
-from sixfold.serve.job_messages import Candidate, ModelDescription
+from sixfold.serve.job_messages import ModelDescription, SentenceTranslation
 from sixfold.serve.logs import log
 from sixfold.serve.prometheus import ServerMetrics
 from sixfold.serve.server_settings import ModelSpec, ServerSettings
@@ -84,7 +84,7 @@ class ConnectedWorker:
         self.send({"work": work, "ids": [each.id for each in batch]})
         return await self.answer
 
-    def cancel(self, sentence_id: int, _: asyncio.Future[list[Candidate]]) -> None:
+    def cancel(self, sentence_id: int, _: asyncio.Future[list[SentenceTranslation]]) -> None:
         """Tell the worker that nobody waits for a sentence any more."""
         if not self.answer.done():
             self.send({"cancel": [sentence_id]})
@@ -185,13 +185,13 @@ class WorkerSlot:
             self.retry(batch, RejectedError(f"{error.message} {error.hint}".strip()), attempts_alone=1)
 
     def deliver(self, batch: list[QueuedSentence], done: Message) -> None:
-        """Give each sentence that is still pending its candidates."""
+        """Give each sentence that is still pending its translations."""
         if "has_failed" in done:
             self.retry(batch, LostError("The translation failed."), attempts_alone=1)
-        rows = cast("list[list[dict[str, Any]]]", done.get("candidates", []))
+        rows = cast("list[list[dict[str, Any]]]", done.get("translations", []))
         for sentence, row in zip(batch, rows, strict=False):
             if sentence.is_pending:
-                sentence.result.set_result([Candidate(**each) for each in row])
+                sentence.result.set_result([SentenceTranslation(**each) for each in row])
 
     def retry(self, batch: list[QueuedSentence], error: WorkError, attempts_alone: int) -> None:
         """Queue the sentences of a failed batch again, each for a batch of its own: one may have caused the error.

@@ -10,7 +10,7 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import NEVER, BeamStep
 from sixfold.decode.translate import Translator
 from sixfold.explain.beam_tree import ROOT, BeamTree, beam_tree
-from sixfold.explain.explanation import search_of, traced_search
+from sixfold.explain.explanation import explainable, traced_search
 
 END = 2
 
@@ -50,9 +50,9 @@ def test_impossible_extensions_are_not_shown() -> None:
 def test_the_tree_has_every_extension_that_the_search_kept_ended_or_pruned(
     phrases: Translator, sentences: list[str], beam: int
 ) -> None:
-    search = search_of(phrases, SearchOptions(beam=beam))
+    options = explainable(phrases, SearchOptions(beam=beam))
     for sentence in sentences[:6]:
-        found, steps = traced_search(phrases, search, phrases.tokenizer.encode(sentence))
+        found, steps = traced_search(phrases, options, phrases.tokenizer.encode(sentence))
         tree = beam_tree(steps, found.tokens, beam, 0.6, phrases.tokenizer.pieces)
         prefixes = [""]
         for number, step in enumerate(steps):
@@ -69,8 +69,8 @@ def test_the_tree_has_every_extension_that_the_search_kept_ended_or_pruned(
 def test_kept_hypotheses_score_at_least_as_high_as_pruned_ones_of_the_same_step(
     phrases: Translator, sentences: list[str]
 ) -> None:
-    search = search_of(phrases, SearchOptions())
-    found, steps = traced_search(phrases, search, phrases.tokenizer.encode(sentences[0]))
+    options = explainable(phrases, SearchOptions())
+    found, steps = traced_search(phrases, options, phrases.tokenizer.encode(sentences[0]))
     tree = beam_tree(steps, found.tokens, 4, 0.6, phrases.tokenizer.pieces)
     for number in range(len(steps)):
         nodes = [node for node in tree.nodes if node.step == number]
