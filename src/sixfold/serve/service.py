@@ -38,7 +38,7 @@ class TranslatedPart:
     translations: tuple[SentenceTranslation, ...] = ()
 
     def text(self, rank: int = 0) -> str:
-        """Return this part of the translated text, of the translation of this rank or the best if there are fewer."""
+        """Return this part of the translated text: the translation of this rank, or the best of fewer."""
         if not self.translations:
             return self.part.text
         return self.part.finish(self.translations[rank if rank < len(self.translations) else 0].text)

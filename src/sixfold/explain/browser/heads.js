@@ -9,7 +9,7 @@ const [CELL_WIDTH, CELL_HEIGHT] = [92, 36]; // in a saved picture
 const TEXTS = {
   one: "Measured on this sentence only, so the roles are rough. Choose a head to see its attention.",
   many: (count) => `What each head mostly attends to, over ${count} sentences and their translations. A head has a ` +
-    "role if it gets at least a third of its attention. Choose a head to see its attention.",
+    "role if at least a third of its attention goes there. Choose a head to see its attention.",
   figures: "Figures 3 to 5 of “Attention Is All You Need” show single heads of the encoder. These heads of this " +
     "model come closest to them.",
   distant: "Heads with the longest mean attention distance. In the paper, “making” attends to “more difficult”.",

@@ -6,6 +6,7 @@ import { shortened } from "./token_text.js";
 import { cellsImage, label, picture, pointIn } from "./svg.js";
 
 const LABELS = 100; // space for labels, left and above
+const OVERHANG = 40; // of the slanted column labels, on the right
 const LARGEST_CELL = 34;
 const SMALLEST_CELL = 13; // with a label
 const MOST_ROWS = 64;
@@ -42,7 +43,7 @@ export function mapPicture(scene, width, point) {
 }
 
 function layoutOf({ rows, columns }, width) {
-  const cell = Math.min(LARGEST_CELL, (width - LABELS - 4) / columns);
+  const cell = Math.min(LARGEST_CELL, (width - LABELS - OVERHANG) / columns);
   if (cell < SMALLEST_CELL || rows > MOST_ROWS) return largeLayout(rows, columns, width);
   const detail = { row: 0, column: 0, rows, columns, x: LABELS, y: LABELS, cell };
   return { detail, height: LABELS + rows * cell + 4 };
@@ -52,10 +53,10 @@ function largeLayout(rows, columns, width) {
   const isBeside = width >= 860;
   const detailWidth = isBeside ? LABELS + DETAIL * 15 : width;
   const small = Math.min((isBeside ? width - detailWidth - GAP : width) / columns, 520 / rows);
-  const count = Math.min(DETAIL, Math.floor((detailWidth - LABELS - 4) / SMALLEST_CELL));
+  const count = Math.min(DETAIL, Math.floor((detailWidth - LABELS - OVERHANG) / SMALLEST_CELL));
   const detail = {
     rows: Math.min(rows, count), columns: Math.min(columns, count),
-    cell: Math.min(17, (detailWidth - LABELS - 4) / count),
+    cell: Math.min(17, (detailWidth - LABELS - OVERHANG) / count),
     x: (isBeside ? columns * small + GAP : 0) + LABELS, y: (isBeside ? 0 : rows * small + GAP / 2) + LABELS,
   };
   const whole = { row: 0, column: 0, rows, columns, x: 1, y: 1, cell: small };

@@ -9,9 +9,9 @@ import { cellsImage, note, picture, pointIn } from "./svg.js";
 const ZERO_LEVEL = 127; // the byte that encodes 0
 const LEFT = 44;
 const TEXT = {
-  sinusoidal: "Attention ignores the order of tokens, so a vector for its position is added to each embedding: " +
+  sinusoidal: "Attention ignores the order of tokens, so a vector for each position is added to the embeddings: " +
     "sines and cosines whose wavelength grows from dimension to dimension (section 3.5 of the paper).",
-  learned: "Attention ignores the order of tokens, so a vector for its position is added to each embedding. " +
+  learned: "Attention ignores the order of tokens, so a vector for each position is added to the embeddings. " +
     "This model has learned these vectors.",
 };
 

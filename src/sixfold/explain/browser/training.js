@@ -55,7 +55,7 @@ function charts(data, width) {
     ]),
     chart(scoreName(data), "on validation data",
       [{ points: over(data.validations, "score"), colour: "accent", dots: true }], { floor: 0 }),
-    chart("Learning rate", "per step",
+    chart("Learning rate", "at each step",
       [{ points: over(data.points, "learning_rate"), colour: "other" }], { floor: 0 }),
     chart("Gradient norm", "before clipping",
       [{ points: over(data.points, "grad_norm"), colour: "soft", faint: true }], { floor: 0 }));
@@ -112,7 +112,7 @@ function start(given) {
   const languages = [data.source_language, data.target_language].filter(Boolean).join(" → ");
   document.body.append(element("header", {},
     element("div", { class: "top" }, element("b", { class: "brand" }, "Sixfold"), live, theme.button),
-    element("h1", { class: "title" }, `Training ${data.name}${languages ? `, ${languages}` : ""}`)), main);
+    element("h1", { class: "title" }, `Training of ${data.name}${languages ? `, ${languages}` : ""}`)), main);
   const show = () => {
     const columns = main.clientWidth > 960 ? 2 : 1;
     const width = within(Math.floor((main.clientWidth - GAP * (columns - 1)) / columns), 280, 560);
