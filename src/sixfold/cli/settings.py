@@ -65,9 +65,9 @@ def score_settings() -> Known:
 
 def serve_settings() -> Known:
     """Return the limits of a server."""
-    from sixfold.serve.settings import Settings
+    from sixfold.serve.server_settings import ServerSettings
 
-    return {"serve": meanings(Settings)}
+    return {"serve": meanings(ServerSettings)}
 
 
 def read_settings(command: str, settings: Sequence[str] | None) -> Wishes:

@@ -86,11 +86,11 @@ def say_end(outcome: Outcome, folder: Path) -> None:
 @contextmanager
 def shown_live(folder: Path) -> Iterator[None]:
     """Serve the training page while a run goes on; of several processes only the first does."""
-    from sixfold.explain.watch import watching
+    from sixfold.explain.live_page import live_training_page
 
     if os.environ.get("RANK", "0") != "0":
         yield
         return
-    with watching(folder) as address:
-        typer.echo(f"watch it at {address}", err=True)
+    with live_training_page(folder) as address:
+        typer.echo(f"live training page: {address}", err=True)
         yield
