@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sixfold.errors import ConfigError
+from sixfold.nn.dropout import MAX_DROPOUT
 
 NormPlace = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]
@@ -26,7 +27,7 @@ class BlockConfig(BaseModel):
     d_k: int = Field(0, ge=0, le=16384, description="width of a head's queries and keys; 0: d_model / heads")
     d_v: int = Field(0, ge=0, le=16384, description="width of a head's values; 0: d_model / heads")
     score_scale: float = Field(0.0, ge=0, le=1e4, description="factor of the attention scores; 0: 1/√d_k")
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.1, ge=0, le=MAX_DROPOUT)
     norm: NormPlace = "post"
     norm_kind: NormKind = "layer"
     norm_epsilon: float = Field(1e-5, gt=0, lt=1)

@@ -203,3 +203,21 @@ def test_wrong_options_are_refused(command: Command, files: tuple[str, str], opt
     code, _, messages = command("train", *files, *option)
     assert code == 2
     assert option[0] in messages
+
+
+def test_learned_positions_too_few_for_the_text_are_refused_before_it_is_encoded(
+    command: Command, files: tuple[str, str]
+) -> None:
+    settings = ["--set", "model.positions=learned", "--set", "model.max_positions=64"]
+    code, _, messages = command("train", *files, "-o", "model", *TEN_STEPS, *settings)
+    assert code == 2
+    assert "hint: Set model.max_positions=257, or data.max_tokens=63." in messages
+    assert not Path("model/training/data").exists()
+    assert command("train", *files, "-o", "model", *TEN_STEPS, *settings, "--set", "data.max_tokens=63")[0] == 0
+
+
+def test_a_dropout_that_leaves_nothing_is_refused(command: Command, files: tuple[str, str]) -> None:
+    code, _, messages = command("train", *files, "-o", "model", "--set", "model.dropout=0.9999999999")
+    assert code == 2
+    assert "model.dropout cannot be 0.9999999999" in messages
+    assert "0.999" in messages

@@ -14,6 +14,8 @@ from sixfold.settings import suggestion
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
+NUM_MARKS = 1  # the token that ends a source or a target, or begins the decoder's input
+
 
 class DataConfig(BaseModel):
     """How text becomes tokens."""
@@ -74,6 +76,18 @@ class TranslateRecipe(Recipe):
             raise ConfigError(
                 "decode.read_back is for a model that learns both ways, but train.both_ways is 0.",
                 "Add --set train.both_ways=0.2, or leave it out.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def check_positions(self) -> TranslateRecipe:
+        """Refuse pairs that are longer than the positions learned for them."""
+        needed = self.data.max_tokens + NUM_MARKS
+        if self.model.positions == "learned" and self.model.max_positions < needed:
+            raise ConfigError(
+                f"Pairs of up to data.max_tokens={self.data.max_tokens} tokens need {needed} positions with their "
+                f"end mark, but model.max_positions is {self.model.max_positions}.",
+                f"Set model.max_positions={needed}, or data.max_tokens={self.model.max_positions - NUM_MARKS}.",
             )
         return self
 

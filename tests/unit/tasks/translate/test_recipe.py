@@ -70,3 +70,12 @@ def test_a_width_that_the_heads_cannot_share_is_refused_with_a_number_that_works
 def test_subwords_without_merges_cannot_leave_them_out() -> None:
     with pytest.raises(ConfigError, match="unigram subwords have none"):
         make_recipe(TranslateRecipe, {"data": {"subwords": "unigram", "subword_dropout": 0.1}})
+
+
+def test_learned_positions_too_few_for_the_longest_pair_are_refused_with_both_keys() -> None:
+    model = {"positions": "learned", "max_positions": 128}
+    with pytest.raises(ConfigError, match=r"data\.max_tokens=128 .* model\.max_positions is 128") as raised:
+        make_recipe(TranslateRecipe, {"model": model, "data": {"max_tokens": 128}})
+    assert raised.value.hint == "Set model.max_positions=129, or data.max_tokens=127."
+    assert make_recipe(TranslateRecipe, {"model": model, "data": {"max_tokens": 127}}).model.max_positions == 128
+    assert make_recipe(TranslateRecipe, {"model": {"max_positions": 128}})  # sinusoids have no end
