@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.settings import read_languages
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -37,6 +39,10 @@ def check(
             help="Write the clean pairs: PREFIX.en and PREFIX.de, or PREFIX.tsv (tabs inside become spaces).",
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below: 'data.languages=[en, de]'."),
+    ] = None,
 ) -> None:
     """Look for what is wrong with parallel text before a model learns it.
 
@@ -49,15 +55,16 @@ def check(
     from sixfold.data.clean import clean_paths, refuse_overwriting
     from sixfold.data.readers import open_pairs
 
-    pairs = open_pairs(source, target)
-    test_pairs = open_pairs(*test) if test else None
+    languages = read_languages("check", settings)
+    pairs = open_pairs(source, target, languages=languages)
+    test_pairs = open_pairs(*test, languages=languages) if test else None
     outputs = clean_paths(write_clean, source, target) if write_clean else ()
     refuse_overwriting(outputs, pairs.paths)
     report = checked(pairs, test_pairs, outputs)
     if as_json:
         print(json.dumps(asdict(report), ensure_ascii=False))
     else:
-        show(report, len(pairs.parts) > 1)
+        show(report, pairs.sides or ("source", "target"), len(pairs.parts) > 1)
     if outputs:
         kept = f"kept {report.num_clean:,} of {report.num_pairs:,} pairs"
         print(f"{kept}: {' and '.join(map(str, outputs))}", file=sys.stderr)
@@ -74,13 +81,13 @@ def checked(pairs: Pairs, test_pairs: Pairs | None, outputs: Sequence[Path]) -> 
         return check_pairs(pairs, test_pairs, tick, keep=keep)
 
 
-def show(report: Report, has_many_files: bool) -> None:
+def show(report: Report, sides: tuple[str, str], has_many_files: bool) -> None:
     """Print the report for a person."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 120)
-    for side, lengths in (("source", report.source), ("target", report.target)):
-        console.print(f"{side}: {describe(lengths)}")
+    for side, name, lengths in zip(("source", "target"), sides, (report.source, report.target), strict=True):
+        console.print(f"{side}{'' if name == side else f' ({name})'}: {describe(lengths)}")
     if report.findings:
         console.print(table_of(report, has_many_files))
     console.print(verdict(report))

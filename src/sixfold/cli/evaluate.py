@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.settings import read_languages
+
 if TYPE_CHECKING:
     from sixfold.data.formats import Pair
     from sixfold.evaluate.compare import Comparison
@@ -28,6 +30,10 @@ def evaluate(
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and TER.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="See below: 'data.languages=[en, de]'."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Score translations against a reference: BLEU, chrF, TER, exact match and perplexity, with signatures.
@@ -39,7 +45,7 @@ def evaluate(
     from sixfold.data.readers import open_pairs
     from sixfold.evaluate.system import evaluate_system
 
-    pairs = list(open_pairs(source, reference))
+    pairs = list(open_pairs(source, reference, languages=read_languages("evaluate", settings)))
     first = translations(model, pairs, beam, device, protect, "translating")
     evaluation = evaluate_system(first, [pair.target for pair in pairs], lowercase)
     comparison = None

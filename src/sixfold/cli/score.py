@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
-from sixfold.cli.settings import read_settings
+from sixfold.cli.settings import read_languages, read_settings
 from sixfold.errors import ConfigError
 from sixfold.settings import make
 
 if TYPE_CHECKING:
+    from sixfold.data.readers import Pairs
     from sixfold.decode.scoring import Score
     from sixfold.decode.translate import Translator
 
@@ -45,27 +46,26 @@ def score(
 
     Example: sixfold score model test.en test.de
     """
+    from sixfold.data.readers import open_pairs
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
 
-    wishes = read_settings("score", settings)
+    wishes, languages = read_settings("score", settings), read_languages("score", settings)
     length_penalty = make(SearchOptions, "decode", wishes.get("decode", {})).length_penalty
     if length_penalty is not None and not as_json:
         raise ConfigError("decode.length_penalty is for the score in JSON.", "Add --json")
     translator = load(model, device, partners or ())
     with reader_may_leave():
-        for scores in score_chunks(translator, source, target):
+        for scores in score_chunks(translator, open_pairs(source, target, languages=languages)):
             write_lines(as_rows(translator, scores, length_penalty) if as_json else as_numbers(scores))
 
 
-def score_chunks(translator: Translator, source: str, target: str | None) -> Iterator[list[Score]]:
+def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
     """Yield the scores of all pairs, some at a time, and say which pairs were not scored whole."""
     from sixfold.cli.progress import progress
-    from sixfold.data.readers import open_pairs
     from sixfold.ticks import counted_from
 
-    pairs = iter(open_pairs(source, target))
-    done = 0
+    pairs, done = iter(given), 0
     with progress("scoring") as tick:
         while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
             scores = translator.score(

@@ -11,6 +11,7 @@ from sixfold.settings import NONE_FORMER, Former, meanings, parse_settings
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from sixfold.data.languages import Languages
     from sixfold.settings import Wishes
 
 Known = dict[str, dict[str, str]]  # part -> key -> meaning
@@ -23,6 +24,8 @@ def known_settings(command: str) -> Known:
         "plan": recipe_settings,
         "translate": translate_settings,
         "score": score_settings,
+        "check": data_settings,
+        "evaluate": data_settings,
         "serve": serve_settings,
     }
     return makers[command]() if command in makers else {}
@@ -60,7 +63,14 @@ def score_settings() -> Known:
     """Return the only option of a search that a score depends on."""
     from sixfold.decode.options import SearchOptions
 
-    return {"decode": {"length_penalty": meanings(SearchOptions)["length_penalty"]}}
+    return {"decode": {"length_penalty": meanings(SearchOptions)["length_penalty"]}, **data_settings()}
+
+
+def data_settings() -> Known:
+    """Return how text that is read may be described."""
+    from sixfold.data.languages import MEANING
+
+    return {"data": {"languages": MEANING}}
 
 
 def serve_settings() -> Known:
@@ -80,6 +90,13 @@ def former_settings(command: str) -> Mapping[str, Former]:
     from sixfold.tasks.translate.recipe import TranslateRecipe
 
     return TranslateRecipe.former if command in ("train", "plan") else NONE_FORMER
+
+
+def read_languages(command: str, settings: Sequence[str] | None) -> Languages | None:
+    """Return the source and target language that `--set` names, if any."""
+    from sixfold.data.languages import asked_languages
+
+    return asked_languages(read_settings(command, settings).get("data", {}).get("languages"))
 
 
 def together(

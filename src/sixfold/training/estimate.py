@@ -61,7 +61,7 @@ def estimate(task: Task, request: Request, tick: Tick) -> Estimate:
     began = time.monotonic()
     prepare_machine()
     device, wishes = choose_device(request.device), request.wishes(task)
-    survey = task.survey(task.read(request.inputs), 1, tick)
+    survey = task.survey(task.read(request.inputs, wishes), 1, tick)
     plan = task.propose(survey, wishes, device, pace_for(wishes, device))
     recipe, processor = plan.recipe, task.fit(survey, plan.recipe, None)
     read_seconds = time.monotonic() - began

@@ -185,7 +185,7 @@ class Task(Protocol):
     def detect(self, inputs: Inputs) -> bool:
         """Return whether this data is of this task."""
 
-    def read(self, inputs: Inputs) -> Opaque:
+    def read(self, inputs: Inputs, wishes: Wishes) -> Opaque:
         """Open the examples in files; every `iter()` starts from the beginning, and `paths` are the files."""
 
     def survey(self, examples: Opaque, seed: int, tick: Tick) -> Opaque:

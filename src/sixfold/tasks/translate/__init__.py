@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
 from sixfold.decode.translate import Translator, load
@@ -47,9 +48,9 @@ class Translate:
         """Two files or folders are a pair; one may hold both sides."""
         return 1 <= len(inputs) <= 2
 
-    def read(self, inputs: Inputs) -> Pairs:
-        """Open parallel text."""
-        return open_pairs(*inputs)
+    def read(self, inputs: Inputs, wishes: Wishes) -> Pairs:
+        """Open parallel text, in the languages that are asked for."""
+        return open_pairs(*inputs, languages=asked_languages(wishes.get("data", {}).get("languages")))
 
     def survey(self, examples: Pairs, seed: int, tick: Tick) -> Survey:
         """Count the pairs and keep a sample."""
@@ -95,7 +96,12 @@ class Translate:
         return prepare_sample(folder, given, most)
 
     def facts(self, examples: Pairs) -> dict[str, Json]:
-        """Guess the languages from names such as train.en and train.de; empty where the name does not tell."""
+        """Return the languages that the user or the file names, or those of names such as train.en and train.de.
+
+        They are empty where nothing tells them.
+        """
+        if examples.sides and examples.sides != ("source", "target"):
+            return {"languages": list(examples.sides)}
         codes = [[part for part in path.name.split(".")[1:] if part not in COMPRESSED] for path in examples.paths]
         if len(codes) == 2 and codes[0] and codes[1]:
             return {"languages": [codes[0][-1], codes[1][-1]]}

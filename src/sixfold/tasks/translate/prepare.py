@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sixfold.data.languages import Languages
 from sixfold.data.readers import Pair, Pairs
 from sixfold.data.sample import Sample
 from sixfold.data.shards import Corpus, Record, ShardWriter, token_type
@@ -35,6 +36,7 @@ class Survey:
     target_characters: float
     sample: Sample
     smallest_hash: int
+    sides: Languages | None = None  # what source and target are called, if anything says it
 
     @property
     def mean_characters(self) -> float:
@@ -81,7 +83,7 @@ def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
             f"There are {count} pairs: too few to train on; at least {FEWEST_PAIRS} are needed.",
             "For a corpus to try with: sixfold corpus phrasebook",
         )
-    return Survey(count, source / count, target / count, sample, smallest)
+    return Survey(count, source / count, target / count, sample, smallest, pairs.sides)
 
 
 def source_hash(pair: Pair) -> int:
@@ -124,6 +126,7 @@ def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
     They are held out by a hash of their source, so that copies of a sentence fall on one side.
     """
     tokenizer, config = given.processor, given.recipe.data
+    refuse_swapped_sides(given.train, given.valid)
     threshold = hold_out_threshold(given.survey, config) if given.valid is None else -1
     writers = {name: ShardWriter(folder / name, columns_for(tokenizer)) for name in ("train", "valid")}
     skipped, skipped_valid = Skipped(), Skipped("validation pairs")
@@ -142,6 +145,16 @@ def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
     left_out = [*skipped.sentences(config.max_tokens), *skipped_valid.sentences(config.max_tokens)]
     refuse_empty(writers, left_out)
     return Prepared(folder, tuple(left_out))
+
+
+def refuse_swapped_sides(train: Pairs, valid: Pairs | None) -> None:
+    """Raise if validation text has its source where the training text has its target."""
+    if valid is not None and train.sides and valid.sides == train.sides[::-1]:
+        source, target = train.sides
+        raise DataError(
+            f"Training text goes from {source} to {target}, but validation text from {target} to {source}.",
+            f"Name the source first for both: --set 'data.languages=[{source}, {target}]'",
+        )
 
 
 def hold_out_threshold(surveyed: Survey, config: DataConfig) -> int:

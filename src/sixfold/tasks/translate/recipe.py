@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sixfold.data.languages import MEANING, asked_languages
 from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
@@ -28,6 +29,13 @@ class DataConfig(BaseModel):
     join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
+    languages: list[str] = Field([], description=MEANING)
+
+    @model_validator(mode="after")
+    def check_languages(self) -> DataConfig:
+        """Refuse anything but none or two."""
+        asked_languages(self.languages)
+        return self
 
 
 class ModelConfig(Architecture):
