@@ -125,7 +125,7 @@ def translate(
     options, in_json = read_options(flags, settings)
     refuse_unseen(in_json, as_json)
     translator = load(model, device, partners or (), precision.value, workers or num_cores())
-    can_stream = translator.prepare(options).can_stream  # refuses before a line is read
+    can_stream = translator.decoder.plan(options).can_stream  # refuses before a line is read
     with reader_may_leave():
         if is_typed(file) and can_stream and not (as_json or protect):
             answer_typed_lines(translator, file, options)
