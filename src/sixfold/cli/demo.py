@@ -94,19 +94,9 @@ def show_check(source: Path, target: Path) -> None:
 def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:
     """Train on the corpus with its own validation text."""
     from sixfold.tasks import train
-    from sixfold.training.progress import make_progress
-    from sixfold.training.run import say_outcome
 
     split, valid = files.splits["train"], files.splits["val"]
-    outcome = train(
-        split.source,
-        split.target,
-        model,
-        valid=(valid.source, valid.target),
-        minutes=minutes,
-        progress=make_progress(),
-    )
-    typer.echo(say_outcome(outcome))
+    outcome = train([split.source, split.target], model, valid=[valid.source, valid.target], minutes=minutes)
     if not outcome.finished:
         raise typer.Exit(code=130)
 

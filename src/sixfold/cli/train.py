@@ -50,13 +50,12 @@ def train(
     Example: sixfold train train.en train.de -o model --minutes 30
     """
     from sixfold.tasks import train as run_training
-    from sixfold.training.progress import make_progress
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
     with stopped_by_hand(output), shown_live(output) if watch else nullcontext():
         outcome = run_training(
-            source, target, output, valid=valid, recipe=recipe, settings=settings or [], minutes=minutes,
-            seed=seed, resume=resume, init=init, device=device, progress=make_progress(),
+            [each for each in (source, target) if each is not None], output, valid=valid, recipe=recipe,
+            settings=settings or [], minutes=minutes, seed=seed, resume=resume, init=init, device=device,
         )  # fmt: skip
     say_end(outcome, output)
 
@@ -74,10 +73,7 @@ def stopped_by_hand(folder: Path) -> Iterator[None]:
 
 
 def say_end(outcome: Outcome, folder: Path) -> None:
-    """Say how the run ended, and what to type next."""
-    from sixfold.training.run import say_outcome
-
-    typer.echo(say_outcome(outcome), err=True)
+    """Say what to type next."""
     if not outcome.finished:
         raise typer.Exit(code=130)
     typer.echo(f"translate with: sixfold translate {folder}", err=True)
