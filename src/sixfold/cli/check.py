@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_languages
+from sixfold.cli.set_option import read_languages
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sixfold.data.check import Finding, LengthStatistics, Report
+    from sixfold.data.corpus_check import Finding, LengthStatistics, Report
     from sixfold.data.readers import Pairs
 
 
@@ -72,9 +72,9 @@ def check(
 
 def checked(pairs: Pairs, test_pairs: Pairs | None, outputs: Sequence[Path]) -> Report:
     """Check the pairs, and write the clean ones if there is a place for them."""
-    from sixfold.cli.progress import progress
-    from sixfold.data.check import check_pairs
+    from sixfold.cli.progress_bar import progress
     from sixfold.data.clean import writing_pairs
+    from sixfold.data.corpus_check import check_pairs
 
     writing = writing_pairs(outputs) if outputs else nullcontext(lambda _: None)
     with writing as keep, progress("checking") as tick:

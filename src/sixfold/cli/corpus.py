@@ -34,7 +34,7 @@ def corpus(
     if name is None:
         list_corpora()
         return
-    from sixfold.cli.progress import progress
+    from sixfold.cli.progress_bar import progress
     from sixfold.data.corpora import fetch
 
     sides = parse_languages(languages) if languages else None

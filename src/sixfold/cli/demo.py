@@ -118,11 +118,11 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
 
 def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> None:
     """Print the metrics on the test set, and BLEU on the part of it that never stood in the training text."""
+    from sixfold.callbacks import silent
     from sixfold.cli.evaluate import print_table
     from sixfold.data.readers import open_pairs, read_lines
     from sixfold.evaluate.metrics import bleu
     from sixfold.evaluate.system import evaluate_system, translations_of
-    from sixfold.ticks import silent
 
     pairs = list(open_pairs(source, target))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_languages
+from sixfold.cli.set_option import read_languages
 
 if TYPE_CHECKING:
     from sixfold.data.formats import Pair
-    from sixfold.evaluate.compare import Comparison
+    from sixfold.evaluate.paired_bootstrap import Comparison
     from sixfold.evaluate.system import Evaluation, System
 
 
@@ -65,7 +65,7 @@ def translations(
     system: Path, pairs: Sequence[Pair], beam: int | None, device: str, is_protected: bool, doing: str
 ) -> System:
     """Return what a model folder or a file of translations makes of the source text."""
-    from sixfold.cli.progress import progress
+    from sixfold.cli.progress_bar import progress
     from sixfold.evaluate.system import translations_of
 
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
@@ -77,8 +77,8 @@ def compared(
     baseline: System, system: System, names: tuple[str, str], pairs: Sequence[Pair], lowercase: bool
 ) -> Comparison:
     """Return whether a system is better than the baseline."""
-    from sixfold.cli.progress import progress
-    from sixfold.evaluate.compare import compare
+    from sixfold.cli.progress_bar import progress
+    from sixfold.evaluate.paired_bootstrap import compare
 
     with progress("comparing", unit="samples") as tick:
         return compare(

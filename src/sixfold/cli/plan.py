@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_settings, refuse_twice
+from sixfold.cli.set_option import read_settings, refuse_twice
 
 if TYPE_CHECKING:
     from sixfold.training.estimate import Estimate
@@ -34,7 +34,7 @@ def plan(
 
     Example: sixfold plan train.en train.de
     """
-    from sixfold.cli.progress import progress
+    from sixfold.cli.progress_bar import progress
     from sixfold.tasks.registry import choose_task
     from sixfold.training.estimate import estimate
     from sixfold.training.setup import Request

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
-from sixfold.cli.settings import read_languages, read_settings
+from sixfold.cli.set_option import read_languages, read_settings
 from sixfold.errors import ConfigError
 from sixfold.settings import make
 
@@ -62,8 +62,8 @@ def score(
 
 def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
     """Yield the scores of all pairs, some at a time, and say which pairs were not scored whole."""
-    from sixfold.cli.progress import progress
-    from sixfold.ticks import counted_from
+    from sixfold.callbacks import counted_from
+    from sixfold.cli.progress_bar import progress
 
     pairs, done = iter(given), 0
     with progress("scoring") as tick:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_settings, refuse_twice
+from sixfold.cli.set_option import read_settings, refuse_twice
 
 if TYPE_CHECKING:
     from sixfold.training.run import Outcome

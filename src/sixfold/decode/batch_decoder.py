@@ -10,6 +10,7 @@ from itertools import chain
 
 import torch
 
+from sixfold.callbacks import Tick, silent
 from sixfold.decode.assemble import SearchPlan
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.engine import Engine, open_engine
@@ -22,7 +23,6 @@ from sixfold.decode.workers import Batch, Workers
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.text.spelling import spelling_of
-from sixfold.ticks import Tick, silent
 
 MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer text is not read, and that is said

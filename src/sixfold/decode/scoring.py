@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.batches import pad
 from sixfold.decode.token_budget import of_one_length
 from sixfold.models.ensemble import Ensemble
 from sixfold.text import SpecialIds
-from sixfold.ticks import Tick, silent
 
 WIDTH = 4  # a pair takes as much memory as so many hypotheses
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import torch
 
+from sixfold.callbacks import Tick, silent
 from sixfold.decode.alignment import align_ids
 from sixfold.decode.batch_decoder import BatchDecoder, cut
 from sixfold.decode.config import DecodeConfig, decode_config
@@ -28,7 +29,6 @@ from sixfold.text import Tokenizer
 from sixfold.text.protect import protect
 from sixfold.text.spelling import UNKNOWN
 from sixfold.text.words import Link
-from sixfold.ticks import Tick, silent
 
 ALIGNED_WIDTH = 8  # all attention maps of a pair take as much memory as so many hypotheses
 FORCED = -1.5  # log-probability of a token on average, below which phrases were not written but forced

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sixfold.callbacks import Tick
 from sixfold.data.readers import read_lines
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import DataError
 from sixfold.evaluate.metrics import Metric, corpus_metrics
-from sixfold.ticks import Tick
 
 
 @dataclass(frozen=True)

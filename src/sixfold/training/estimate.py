@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from sixfold.callbacks import Tick
 from sixfold.data.batches import Batches, Position
 from sixfold.data.shards import Corpus
 from sixfold.machine import choose_device
 from sixfold.models.encoder_decoder import count_parameters
-from sixfold.ticks import Tick
 from sixfold.training.calibration import pace_for
 from sixfold.training.micro_batches import num_data_parallel
 from sixfold.training.recipe import Plan, Recipe

@@ -16,12 +16,12 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from sixfold.callbacks import Tick
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
 from sixfold.settings import Wishes
-from sixfold.ticks import Tick
 from sixfold.training.recipe import Plan, Recipe
 
 Check = Callable[[], None]  # called now and then; raises when the work is to be given up

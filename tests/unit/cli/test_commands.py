@@ -9,13 +9,13 @@ import typer
 
 import sixfold
 from sixfold.cli import app
-from sixfold.cli.settings import known_settings
+from sixfold.cli.set_option import known_settings
 
 Command = Callable[..., tuple[int, str, str]]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 NAMES = sorted(COMMANDS)
 MOST_FLAGS = 12
-SETTABLE = {"train", "plan", "translate", "score", "serve"}
+SETTABLE = {"check", "evaluate", "train", "plan", "translate", "score", "serve"}
 every_command = pytest.mark.parametrize("name", NAMES)
 
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sixfold.callbacks import silent
 from sixfold.data.corpora import cmudict, dates, fetch, files, home_assistant, known_corpora
 from sixfold.errors import ConfigError, DataError, DownloadError, MissingExtraError
-from sixfold.ticks import silent
 
 COMPONENTS = [f"component_{number}" for number in range(200)]
 

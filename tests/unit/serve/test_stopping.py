@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sixfold.decode.stopping import Stopped
 
 import sixfold
-from sixfold.decode.stopping import Stopped
 
 MODEL = Path(__file__).parents[2] / "compat" / "format-1-phrases"
 OPTIONS = [

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.corpora.files import CorpusFiles, Pairs, Split, overlap, write_splits
 from sixfold.errors import ConfigError
-from sixfold.ticks import Tick, silent
 
 __all__ = ["CorpusFiles", "KnownCorpus", "Split", "fetch", "known_corpora"]
 

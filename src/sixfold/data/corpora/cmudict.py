@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, Pair, Pairs, choose, split_of
 from sixfold.errors import DataError, MissingExtraError
-from sixfold.ticks import Tick, silent
 
 WORD = re.compile(r"[a-z']*[a-z][a-z']*")
 HELD_OUT_WORDS = 0.01  # the share of words that go to val, and again to test

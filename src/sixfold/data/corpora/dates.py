@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
 from sixfold.errors import MissingExtraError
-from sixfold.ticks import Tick, silent
 
 NUM_PAIRS = 60_000
 FIRST_YEAR, LAST_YEAR = 1950, 2049

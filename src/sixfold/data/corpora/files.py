@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sixfold.callbacks import Tick
 from sixfold.errors import ConfigError, DataError
 from sixfold.files import sync
-from sixfold.ticks import Tick
 
 Pair = tuple[str, str]
 

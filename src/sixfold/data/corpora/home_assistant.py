@@ -23,10 +23,10 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.corpora.files import MAX_HELD_OUT, Pair, Pairs, choose, split_of
 from sixfold.errors import DownloadError
 from sixfold.files import cache_folder, sha256
-from sixfold.ticks import Tick, silent
 
 REQUIREMENT = "homeassistant==2026.10.4"
 WHEEL = "homeassistant-2026.10.4-py3-none-any.whl"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from sixfold.callbacks import Tick
 from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
@@ -29,7 +30,6 @@ from sixfold.tasks.translate.plan import choose
 from sixfold.tasks.translate.prepare import Survey, learn_tokenizer, prepare, prepare_sample, survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import Tokenizer
-from sixfold.ticks import Tick
 from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
 

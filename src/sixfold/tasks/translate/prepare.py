@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.languages import Languages
 from sixfold.data.readers import Pair, Pairs
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Sample
 from sixfold.data.shards import Corpus, Record, ShardWriter, token_type
 from sixfold.errors import DataError
 from sixfold.tasks.translate.recipe import DataConfig
 from sixfold.text import Tokenizer
-from sixfold.ticks import Tick, silent
 from sixfold.training.task import Given, Prepared
 
 SAMPLE_PAIRS = 200_000  # pairs that subwords are learned from

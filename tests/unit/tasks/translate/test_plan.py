@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sixfold.data.readers import Pair
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Sample
 from sixfold.models.encoder_decoder import PRESETS
 from sixfold.tasks.translate.plan import choose, parameter_count
 from sixfold.tasks.translate.prepare import Survey

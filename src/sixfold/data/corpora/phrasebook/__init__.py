@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sixfold.callbacks import Tick, silent
 from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
 from sixfold.data.corpora.phrasebook.author import Author
-from sixfold.ticks import Tick, silent
 
 __all__ = ["Author", "load", "sentences"]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data.formats import Pair
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Sample
 
 texts = st.text(st.characters(), max_size=8)  # surrogates too
 

@@ -13,7 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from sixfold.errors import ConfigError, DataError
-from sixfold.evaluate.compare import Difference, compare, in_words, p_in_words, two_sided_p_value
+from sixfold.evaluate.paired_bootstrap import Difference, compare, in_words, p_in_words, two_sided_p_value
 
 WORDS = [a + b + c for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sixfold.ticks import Tick
+from sixfold.callbacks import Tick
 
 QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 PLAIN_LINE_EVERY = 10.0

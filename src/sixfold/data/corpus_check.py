@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sixfold.data.alignment import AlignmentWatch, Run
-from sixfold.data.faults import (
+from sixfold.callbacks import Tick, silent
+from sixfold.data.hash_sets import Mask, SeenHashes, contains, hash_texts
+from sixfold.data.misalignment import AlignmentWatch, Run
+from sixfold.data.pair_checks import (
     DUPLICATE,
     EMPTY,
     MISALIGNED,
@@ -23,9 +25,7 @@ from sixfold.data.faults import (
     learn_profile,
     pair_tests,
 )
-from sixfold.data.hashes import Mask, SeenHashes, contains, hash_texts
 from sixfold.data.readers import Pair, Pairs
-from sixfold.ticks import Tick, silent
 
 __all__ = ["Finding", "LengthStatistics", "Limits", "Report", "check_pairs"]
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import check as check_module
-from sixfold.data.check import Finding, Limits, Report, check_pairs
 from sixfold.data.clean import clean_paths, writing_pairs
-from sixfold.data.faults import has_encoding_damage
-from sixfold.data.hashes import SeenHashes, hash_texts
+from sixfold.data.corpus_check import Finding, Limits, Report, check_pairs
+from sixfold.data.hash_sets import SeenHashes, hash_texts
+from sixfold.data.pair_checks import has_encoding_damage
 from sixfold.data.readers import Pair, Pairs, open_pairs
 from sixfold.errors import WorkError
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sixfold.callbacks import Tick, silent
 from sixfold.errors import ConfigError
 from sixfold.evaluate.metrics import bleu_tokenizer, refuse_unpaired
-from sixfold.ticks import Tick, silent
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
