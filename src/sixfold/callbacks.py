@@ -1,16 +1,16 @@
-"""How long work tells how far it is: it calls a function with the amount done so far."""
+"""Progress callbacks: long work calls one now and then with the amount that is done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-Tick = Callable[[int], None]
+OnProgress = Callable[[int], None]
 
 
-def counted_from(before: int, tick: Tick) -> Tick:
-    """Return a function for a later part of the work, which counts from its own beginning."""
-    return lambda done: tick(before + done)
+def offset_by(before: int, on_progress: OnProgress) -> OnProgress:
+    """Return a callback for a later part of the work, which counts from its own beginning."""
+    return lambda done: on_progress(before + done)
 
 
-def silent(_: int) -> None:
-    """Show no progress."""
+def no_progress(_: int) -> None:
+    """Show nothing."""

@@ -28,7 +28,11 @@ def check(
     target: Annotated[Path | None, typer.Argument(help="Target text, line n for line n.")] = None,
     test: Annotated[
         tuple[Path, Path] | None,
-        typer.Option("--test", metavar="SOURCE TARGET", help="A test set (or two folders of them) to look for."),
+        typer.Option(
+            "--test",
+            metavar="SOURCE TARGET",
+            help="A test set (or two folders of them) that must not be in the text.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     write_clean: Annotated[
@@ -41,13 +45,13 @@ def check(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="See below: 'data.languages=[en, de]'."),
+        typer.Option("--set", metavar="NAME=VALUE", help=r"See below; for example 'data.languages=\[en, de]'."),
     ] = None,
 ) -> None:
-    """Look for what is wrong with parallel text before a model learns it.
+    """Check parallel text for faults before training on it.
 
-    Finds blank, overlong, lopsided, duplicate and untranslated pairs, foreign scripts, control characters,
-    encoding damage, lines that slipped out of step, and what the training text shares with a test set.
+    Finds empty, overlong, duplicate and untranslated pairs, lengths that do not match, wrong scripts, control
+    characters, encoding damage, misaligned lines, and pairs that are also in a test set.
     Reads line-aligned files, TSV, JSONL, TMX, Parquet and PO, also compressed, or folders of them.
 
     Example: sixfold check train.en train.de --test test.en test.de --write-clean clean
@@ -77,8 +81,8 @@ def checked(pairs: Pairs, test_pairs: Pairs | None, outputs: Sequence[Path]) -> 
     from sixfold.data.corpus_check import check_pairs
 
     writing = writing_pairs(outputs) if outputs else nullcontext(lambda _: None)
-    with writing as keep, progress("checking") as tick:
-        return check_pairs(pairs, test_pairs, tick, keep=keep)
+    with writing as keep, progress("checking") as on_progress:
+        return check_pairs(pairs, test_pairs, on_progress, keep=keep)
 
 
 def show(report: Report, sides: tuple[str, str], has_many_files: bool) -> None:
@@ -119,7 +123,7 @@ def table_of(report: Report, has_many_files: bool) -> Table:
 
 
 def percent(count: int, total: int) -> str:
-    """Return a share that does not look like nothing when it is something."""
+    """Return a percentage that never rounds something to nothing."""
     return f"{count / total:.2%}" if count >= total / 10_000 else "<0.01%"
 
 
@@ -137,7 +141,7 @@ def verdict(report: Report) -> str:
     pairs = f"{report.num_pairs:,} {'pair' if report.num_pairs == 1 else 'pairs'}"
     num_faulty = report.num_pairs - report.num_clean
     if any(not finding.is_removed for finding in report.findings):
-        return f"{pairs}, and the two sides are out of step: mend that first."
+        return f"{pairs}, but source and target are misaligned: fix that first."
     if not num_faulty:
         return f"{pairs}, and no faults were found."
     share = percent(num_faulty, report.num_pairs)

@@ -1,4 +1,4 @@
-"""A command whose help lists what `--set` takes, and which knows the flags it once had."""
+"""A command whose help lists what `--set` takes, and which explains former flags."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def score(
     target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="See below; for the score in --json.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="See below; repeatable.")
     ] = None,
     partners: Annotated[
         list[Path] | None,
@@ -40,7 +40,7 @@ def score(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
-    """Print how probable the model finds given translations: one log-probability a line.
+    """Print the log-probability of given translations under a model, one a line.
 
     The numbers are those that `sixfold translate --json` reports for the same text.
 
@@ -61,15 +61,15 @@ def score(
 
 
 def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
-    """Yield the scores of all pairs, some at a time, and say which pairs were not scored whole."""
-    from sixfold.callbacks import counted_from
+    """Yield the scores of all pairs in chunks, and warn of pairs that were cut."""
+    from sixfold.callbacks import offset_by
     from sixfold.cli.progress_bar import progress
 
     pairs, done = iter(given), 0
-    with progress("scoring") as tick:
+    with progress("scoring") as on_progress:
         while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
             scores = translator.score(
-                [pair.source for pair in chunk], [pair.target for pair in chunk], counted_from(done, tick)
+                [pair.source for pair in chunk], [pair.target for pair in chunk], offset_by(done, on_progress)
             )
             warn_of_cuts(scores, done)
             yield scores
@@ -77,11 +77,11 @@ def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
 
 
 def warn_of_cuts(scores: Sequence[Score], done: int) -> None:
-    """Say which lines were not scored whole."""
+    """Warn of lines that were cut."""
     for number, each in enumerate(scores, start=done + 1):
         if each.is_cut:
             typer.echo(
-                f"warning: line {number} is longer than the model reads at once; its end is not scored", err=True
+                f"warning: line {number} is longer than the model's input limit; its end is not scored", err=True
             )
 
 

@@ -29,23 +29,23 @@ def train(
     minutes: Annotated[
         float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
     ] = 0,
-    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Decides everything random (1 unless given).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed (default: 1).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the model folder.")] = False,
     init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show the run in a browser while it goes on, on this machine only.")
+        bool, typer.Option("--watch", help="Show the run in a browser while it trains, on this machine only.")
     ] = False,
 ) -> None:
     """Train a translation model from text pairs.
 
-    Subwords, size, batch and length of training are chosen from the corpus and the machine, and said. The model
-    folder translates from the first validation on. Ctrl-C saves; --resume goes on exactly where it stopped.
+    Vocabulary, model size, batch size and training length are chosen from the corpus and the machine, and shown.
+    The model folder can translate from the first validation on. Ctrl-C saves; --resume continues exactly there.
 
     Example: sixfold train train.en train.de -o model --minutes 30
     """
@@ -62,7 +62,7 @@ def train(
 
 @contextmanager
 def stopped_by_hand(folder: Path) -> Iterator[None]:
-    """Say how to go on when Ctrl-C ends a run before it can save."""
+    """Say how to continue when Ctrl-C ends a run before it can save."""
     from sixfold.training.run import say_stopped
 
     try:
@@ -88,5 +88,5 @@ def shown_live(folder: Path) -> Iterator[None]:
         yield
         return
     with watching(folder) as address:
-        typer.echo(f"watch it at {address}", err=True)
+        typer.echo(f"watch the run at {address}", err=True)
         yield

@@ -18,7 +18,7 @@ from sixfold.cli.set_option import read_settings, together
 from sixfold.settings import check_bounds, make, meanings, setting
 
 if TYPE_CHECKING:
-    from sixfold.callbacks import Tick
+    from sixfold.callbacks import OnProgress
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.scoring import TokenScore
     from sixfold.decode.translate import Translation, Translator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         """Either search of a translator."""
 
         def __call__(
-            self, texts: Sequence[str], options: SearchOptions, *, tick: Tick, first_place: int
+            self, texts: Sequence[str], options: SearchOptions, *, tick: OnProgress, first_place: int
         ) -> list[list[Translation]]:
             """Return the translations of each text."""
             ...
@@ -186,7 +186,7 @@ def translate_lines(
     translator: Translator, search: SearchFunction, file: str, options: SearchOptions, alternatives: int | None
 ) -> None:
     """Translate a file or standard input; as JSON if a number of alternatives is given."""
-    from sixfold.callbacks import counted_from
+    from sixfold.callbacks import offset_by
     from sixfold.cli.progress_bar import progress
     from sixfold.data.readers import read_lines
 
@@ -198,7 +198,7 @@ def translate_lines(
             found = search(
                 chunk,
                 options,
-                tick=counted_from(done, tick),
+                tick=offset_by(done, tick),
                 first_place=done,
             )
             for number, translations in enumerate(found, start=done + 1):

@@ -10,7 +10,7 @@ from itertools import chain
 
 import torch
 
-from sixfold.callbacks import Tick, silent
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.assemble import SearchPlan
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.engine import Engine, open_engine
@@ -68,7 +68,11 @@ class BatchDecoder:
         return self.plans[options]
 
     def decode(
-        self, ids: Sequence[list[int]], options: SearchOptions, tick: Tick = silent, first_place: int = 0
+        self,
+        ids: Sequence[list[int]],
+        options: SearchOptions,
+        tick: OnProgress = no_progress,
+        first_place: int = 0,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield the number of each source that is not empty, as it is ready, and its hypotheses, best first.
 

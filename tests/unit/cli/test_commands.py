@@ -125,7 +125,7 @@ def test_a_flag_and_a_setting_that_say_the_same_are_refused(
     code, out, messages = command(*arguments, "--set", setting)
     assert (code, out) == (2, "")
     name = setting.partition("=")[0]
-    assert messages == f"error: {arguments[-2]} and --set {name} say the same.\nhint: Leave one of them out.\n"
+    assert messages == f"error: {arguments[-2]} and --set {name} set the same key.\nhint: Leave one of them out.\n"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import random
 
 import pytest
 import torch
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from torch.nn.functional import cross_entropy
 
 from sixfold.data.batches import pad
@@ -14,6 +13,7 @@ from sixfold.decode.config import DecodeConfig
 from sixfold.decode.translate import Translator
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text import Tokenizer
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
 WORDS = {
     "man": "Mann", "woman": "Frau", "dog": "Hund", "house": "Haus", "window": "Fenster", "tree": "Baum",

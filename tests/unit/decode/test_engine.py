@@ -7,7 +7,6 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from torch import Tensor
 
 from sixfold.decode.engine import Engine, EngineStepper, largest_logit, padded_length
@@ -16,6 +15,7 @@ from sixfold.decode.matrices import Precision
 from sixfold.decode.search import NEVER, BeamOptions, LogitStepper, beam_search, finds_best
 from sixfold.kernels.decoding import find_kernels
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 pytestmark = pytest.mark.usefixtures("seed")
 

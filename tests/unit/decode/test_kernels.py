@@ -15,7 +15,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sixfold.text.tokens import BOS_ID, EOS_ID
 from torch import Tensor
 
 from sixfold.decode.engine import Engine
@@ -29,6 +28,7 @@ from sixfold.kernels.decoding import FLAGS, SOURCE, Kernels, find_kernels
 from sixfold.machine import cpu_flags
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import dropout
+from sixfold.text.tokens import BOS_ID, EOS_ID
 
 COMPILER = next(filter(None, map(shutil.which, compiled.COMPILERS)), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")

@@ -12,10 +12,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sixfold.decode.ensemble import EnsembleStepper
 from torch import Tensor
 
 from sixfold.decode.constraints import Phrase, Required, constrained_search
+from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
 from sixfold.decode.sampling import Sampler, most_probable, rollout, sample_search
 from sixfold.decode.search import NEVER, BeamOptions, Hypothesis, Rule, beam_search, greedy_search

@@ -6,12 +6,12 @@ import random
 
 import pytest
 import torch
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
 from sixfold.decode import translate as module
 from sixfold.decode.scoring import score_ids, target_log_probabilities
 from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
 pytestmark = pytest.mark.usefixtures("seed")
 

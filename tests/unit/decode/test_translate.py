@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 from sixfold.decode import translate as module
 from sixfold.decode.options import SearchOptions
@@ -21,6 +20,7 @@ from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.models.folder import DecodeConfig, ModelInfo, save_model
 from sixfold.text import Tokenizer
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from sixfold.text.words import occurs
 
 pytestmark = pytest.mark.usefixtures("seed")

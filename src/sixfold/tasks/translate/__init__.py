@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from sixfold.callbacks import Tick
+from sixfold.callbacks import OnProgress
 from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
@@ -52,9 +52,9 @@ class Translate:
         """Open parallel text, in the languages that are asked for."""
         return open_pairs(*inputs, languages=asked_languages(wishes.get("data", {}).get("languages")))
 
-    def survey(self, examples: Pairs, seed: int, tick: Tick) -> Survey:
+    def survey(self, examples: Pairs, seed: int, on_progress: OnProgress) -> Survey:
         """Count the pairs and keep a sample."""
-        return survey(examples, seed, tick)
+        return survey(examples, seed, on_progress)
 
     def propose(self, survey: Survey, wishes: Wishes, device: str, pace: float) -> Plan:
         """Choose everything that the user did not."""
@@ -87,9 +87,9 @@ class Translate:
         """Read the tokenizer."""
         return Tokenizer.load(folder / TOKENIZER)
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
         """Encode all pairs into shards."""
-        return prepare(folder, given, tick)
+        return prepare(folder, given, on_progress)
 
     def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:
         """Encode a small part of the sample."""

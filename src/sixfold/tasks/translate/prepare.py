@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sixfold.callbacks import Tick, silent
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.data.languages import Languages
 from sixfold.data.readers import Pair, Pairs
-from sixfold.data.reservoir import Sample
+from sixfold.data.reservoir import Reservoir
 from sixfold.data.shards import Corpus, Record, ShardWriter, token_type
 from sixfold.errors import DataError
 from sixfold.tasks.translate.recipe import DataConfig
@@ -34,7 +34,7 @@ class Survey:
     num_examples: int
     source_characters: float  # mean of a line
     target_characters: float
-    sample: Sample
+    sample: Reservoir
     smallest_hash: int
     sides: Languages | None = None  # what source and target are called, if anything says it
 
@@ -66,9 +66,9 @@ class Survey:
         return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
-def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
+def survey(pairs: Pairs, seed: int, on_progress: OnProgress = no_progress) -> Survey:
     """Count the pairs and keep a uniform random sample of them."""
-    sample = Sample(SAMPLE_PAIRS, seed)
+    sample = Reservoir(SAMPLE_PAIRS, seed)
     count = source = target = 0
     smallest = 2**64
     for count, pair in enumerate(pairs, start=1):
@@ -77,7 +77,7 @@ def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
             smallest = min(smallest, source_hash(pair))
         sample.offer(pair)
         if count % CHUNK_PAIRS == 0:
-            tick(count)
+            on_progress(count)
     if count < FEWEST_PAIRS:
         raise DataError(
             f"There are {count} pairs: too few to train on; at least {FEWEST_PAIRS} are needed.",
@@ -120,7 +120,7 @@ def columns_for(tokenizer: Tokenizer) -> dict[str, str]:
     return dict.fromkeys(("source", "target"), token_type(tokenizer.vocabulary))
 
 
-def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
+def prepare(folder: Path, given: Given, on_progress: OnProgress = no_progress) -> Prepared:
     """Encode all pairs into shards, and say what was left out; without validation pairs, hold some out.
 
     They are held out by a hash of their source, so that copies of a sentence fall on one side.
@@ -137,7 +137,7 @@ def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
             splits["valid" if source_hash(pair) <= threshold else "train"].append(pair)
         for name, writer in writers.items():
             writer.write(encode(splits[name], tokenizer, config.max_tokens, skipped))
-        tick(done := done + len(chunk))
+        on_progress(done := done + len(chunk))
     for chunk in chunks(given.valid or []):
         writers["valid"].write(encode(chunk, tokenizer, config.max_tokens, skipped_valid))
     for writer in writers.values():

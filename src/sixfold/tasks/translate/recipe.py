@@ -24,9 +24,9 @@ class DataConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="subwords shared by both languages")
+    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="number of subwords, shared by both languages")
     subwords: Subwords = "bpe"
-    join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
+    join: float = Field(0.0, ge=0, le=1, description="fraction of steps on concatenated pairs")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
     languages: list[str] = Field([], description=MEANING)
@@ -41,7 +41,7 @@ class DataConfig(BaseModel):
 class ModelConfig(Architecture):
     """What is trained: a shape, and how many models of it."""
 
-    members: int = Field(1, ge=1, le=16, description="models of this shape, whose predictions are averaged")
+    members: int = Field(1, ge=1, le=16, description="models in the ensemble, trained side by side")
 
     def config(self, vocabulary: int, pad_id: int = 0) -> EncoderDecoderConfig:
         """Return the configuration of each of them for so many tokens."""
@@ -52,9 +52,9 @@ class TranslateTrainConfig(TrainConfig):
     """How to train a translation model."""
 
     start: Literal["random", "words"] = Field(
-        "random", description="words: embeddings from which tokens occur together in the pairs"
+        "random", description="words: initialise embeddings from word co-occurrence"
     )
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="ε of label smoothing")
     valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
 
 
