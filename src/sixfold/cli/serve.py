@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_settings, together
+from sixfold.cli.set_option import read_settings, together
 from sixfold.cli.translate import Precision
 from sixfold.settings import make
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import torch
 
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.alignment import align_ids
 from sixfold.decode.batch_decoder import BatchDecoder, cut
 from sixfold.decode.config import DecodeConfig, decode_config
@@ -28,7 +29,6 @@ from sixfold.text import Tokenizer
 from sixfold.text.protect import protect
 from sixfold.text.spelling import UNKNOWN
 from sixfold.text.words import Link
-from sixfold.ticks import Tick, silent
 
 ALIGNED_WIDTH = 8  # all attention maps of a pair take as much memory as so many hypotheses
 FORCED = -1.5  # log-probability of a token on average, below which phrases were not written but forced
@@ -78,7 +78,7 @@ class Translator:
         texts: Sequence[str],
         options: SearchOptions = DEFAULTS,
         beam: int | None = None,
-        tick: Tick = silent,
+        tick: OnProgress = no_progress,
         first_place: int = 0,
     ) -> list[list[Translation]]:
         """Return the n best translations of each text, best first, or n random draws. An empty text stays empty.
@@ -98,7 +98,11 @@ class Translator:
         return results
 
     def search_protected(
-        self, texts: Sequence[str], options: SearchOptions = DEFAULTS, tick: Tick = silent, first_place: int = 0
+        self,
+        texts: Sequence[str],
+        options: SearchOptions = DEFAULTS,
+        tick: OnProgress = no_progress,
+        first_place: int = 0,
     ) -> list[list[Translation]]:
         """Return the best translation of each text, with its addresses, placeholders and tags unchanged."""
         if options.n_best > 1:
@@ -169,7 +173,7 @@ class Translator:
                 links[i] = found
         return links
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], tick: Tick = silent) -> list[Score]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], tick: OnProgress = no_progress) -> list[Score]:
         """Return the log-probability of each given translation."""
         if len(sources) != len(targets):
             raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")

@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Batches, Position
 from sixfold.data.shards import Corpus
 from sixfold.machine import choose_device
 from sixfold.models.encoder_decoder import count_parameters
-from sixfold.ticks import Tick
 from sixfold.training.calibration import pace_for
 from sixfold.training.micro_batches import num_data_parallel
 from sixfold.training.recipe import Plan, Recipe
@@ -56,12 +56,12 @@ class Estimate:
     disk_bytes: int
 
 
-def estimate(task: Task, request: Request, tick: Tick) -> Estimate:
+def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
     """Plan a training and measure a few of its steps on a sample of the data."""
     began = time.monotonic()
     prepare_machine()
     device, wishes = choose_device(request.device), request.wishes(task)
-    survey = task.survey(task.read(request.inputs), 1, tick)
+    survey = task.survey(task.read(request.inputs, wishes), 1, on_progress)
     plan = task.propose(survey, wishes, device, pace_for(wishes, device))
     recipe, processor = plan.recipe, task.fit(survey, plan.recipe, None)
     read_seconds = time.monotonic() - began

@@ -88,7 +88,9 @@ def run(task: Task, request: Request, progress: Progress) -> Outcome:
             model = starting_model(task, setup, request, device)
             return_freed_memory()
             trainer = make_trainer(task, setup, model, run_folder, ranks, shown, began)
-            return train(trainer, request, shown)
+            outcome = train(trainer, request, shown)
+    shown.say(say_outcome(outcome))
+    return outcome
 
 
 def refuse(request: Request, run_folder: RunFolder) -> None:

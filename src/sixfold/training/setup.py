@@ -60,8 +60,8 @@ class Setup:
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
     """Read the data, decide everything, and write it below `training/`."""
     seed, wishes = 1 if request.seed is None else request.seed, request.wishes(task)
-    examples = task.read(request.inputs)
-    held_out = task.read(request.valid) if request.valid else None
+    examples = task.read(request.inputs, wishes)
+    held_out = task.read(request.valid, wishes) if request.valid else None
     import_ahead()
     survey = task.survey(examples, seed, lambda done: shown.tick(f"reading {task.examples}", done))
     if request.init:

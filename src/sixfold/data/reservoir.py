@@ -1,4 +1,4 @@
-"""A random sample of pairs, in memory that can be given back."""
+"""Reservoir sampling: a uniform random sample of a stream of pairs, in memory that can be freed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sixfold.data.formats import Pair
 ENCODING = ("utf-8", "surrogatepass")  # whatever a text holds comes back
 
 
-class Sample:
-    """At most so many of the pairs that were offered, each with the same chance.
+class Reservoir:
+    """At most `most` of the pairs that were offered, each with the same probability.
 
-    The texts lie one behind the other in one buffer. As hundreds of thousands of small objects they would, once
-    freed, leave holes that the next objects settle in, and the process would never be as small again.
+    The texts are stored one after the other in one buffer: hundreds of thousands of small objects would fragment
+    the heap, and freeing them would not return its memory.
     """
 
     def __init__(self, most: int, seed: int) -> None:
@@ -33,7 +33,7 @@ class Sample:
             yield Pair(self.texts[source:target].decode(*ENCODING), self.texts[target:end].decode(*ENCODING), line)
 
     def offer(self, pair: Pair) -> None:
-        """Take the pair if there is room, or, with the chance that is due to it, instead of another one."""
+        """Keep the pair if there is room; else replace a random one, with the probability that is due to it."""
         self.num_offered += 1
         place = self.num_offered - 1
         if self.num_offered > len(self.places):
@@ -42,7 +42,7 @@ class Sample:
             self.put(place, pair)
 
     def put(self, place: int, pair: Pair) -> None:
-        """Store a pair; what it replaces is dropped when half the buffer is of no use."""
+        """Store a pair; texts that were replaced are removed once they fill half the buffer."""
         source, target = pair.source.encode(*ENCODING), pair.target.encode(*ENCODING)
         self.num_bytes += len(source) + len(target) - int(self.places[place, 2] - self.places[place, 0])
         begin = len(self.texts)

@@ -1,8 +1,8 @@
-"""Do the lines of the two sides still belong together?
+"""Detection of misaligned lines: do the two sides still belong together?
 
 A sentence and its translation are long or short together. Where lengths agree far better with the lines some
 places away, a line is missing on one side; where they agree with nothing, the sides are unrelated. Only the
-lengths are looked at, so it costs little and knows no languages.
+lengths are compared, so it costs little and needs no knowledge of languages.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ALIGNED, UNRELATED = 0, REACH + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive windows with the same fault, from the place of its first pair on."""
+class MisalignedRun:
+    """Consecutive windows with the same misalignment, and the place of the first pair."""
 
     state: int  # the shift, or UNRELATED
     place: tuple[Path, int]  # file and line
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is too long for an accident."""
+        """Whether it is too long to be chance."""
         enough = MIN_UNRELATED_WINDOWS if self.state == UNRELATED else MIN_SHIFTED_WINDOWS
         return self.state != ALIGNED and self.num_windows >= enough
 
@@ -51,19 +51,21 @@ class Run:
     def meaning(self) -> str:
         """What happened and what to do."""
         if self.state == UNRELATED:
-            return "From about here on the sides have nothing to do with each other: pair the lines anew."
+            return "From about here on, source and target are unrelated: align the files again."
         lines = "a line" if abs(self.state) == 1 else f"{abs(self.state)} lines"
         late, early = ("target", "source") if self.state > 0 else ("source", "target")
-        return f"From about here on the {late} comes {lines} late: find what it has and the {early} lacks."
+        return f"From about here on, the {late} is {lines} late: find what it has and the {early} lacks."
 
 
-class AlignmentWatch:
-    """Follows the lengths of a corpus and finds the long runs of misaligned pairs."""
+class AlignmentMonitor:
+    """Compares the lengths of both sides as a corpus is read, and finds long misaligned runs."""
 
     def __init__(self) -> None:
-        self.run: Run | None = None
+        self.run: MisalignedRun | None = None
 
-    def add(self, source: Lengths, target: Lengths, place_of: Callable[[int], tuple[Path, int]]) -> Iterator[Run]:
+    def add(
+        self, source: Lengths, target: Lengths, place_of: Callable[[int], tuple[Path, int]]
+    ) -> Iterator[MisalignedRun]:
         """Take the lengths of the next pairs, and yield the long runs that ended among them."""
         source_logs, target_logs = np.log(source + 1.0), np.log(target + 1.0)
         for start in range(REACH, len(source) - REACH - WINDOW + 1, WINDOW):
@@ -71,10 +73,10 @@ class AlignmentWatch:
             state = window_state(source_logs[start : start + WINDOW], target_logs[around])
             if self.run is None or state != self.run.state:
                 yield from self.end()
-                self.run = Run(state, place_of(start))
+                self.run = MisalignedRun(state, place_of(start))
             self.run = replace(self.run, num_windows=self.run.num_windows + 1)
 
-    def end(self) -> Iterator[Run]:
+    def end(self) -> Iterator[MisalignedRun]:
         """Yield the run that is open, if it is long."""
         if self.run is not None and self.run.is_long:
             yield self.run

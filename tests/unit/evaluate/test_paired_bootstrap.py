@@ -13,7 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from sixfold.errors import ConfigError, DataError
-from sixfold.evaluate.compare import Difference, compare, in_words, p_in_words, two_sided_p_value
+from sixfold.evaluate.paired_bootstrap import Difference, compare, in_words, p_in_words, two_sided_p_value
 
 WORDS = [a + b + c for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 
@@ -125,7 +125,7 @@ def test_equally_good_systems_show_no_evidence():
 
 def test_identical_translations_are_said_to_be_alike():
     found = compare(BAD, tuple(BAD), REFERENCES, samples=50)
-    assert found.sentence == "A and B translate every sentence alike."
+    assert found.sentence == "A and B give the same translation for every sentence."
     assert [difference.p_value for difference in found.differences] == [1.0, 1.0]
 
 
@@ -142,7 +142,7 @@ def test_the_signature_shows_the_tokenizer_of_the_language():
 
 def test_progress_counts_the_samples():
     ticks: list[int] = []
-    compare(BAD, GOOD, REFERENCES, samples=5, tick=ticks.append)
+    compare(BAD, GOOD, REFERENCES, samples=5, on_progress=ticks.append)
     assert ticks == [1, 2, 3, 4, 5]
 
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data.formats import Pair
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Reservoir
 
 texts = st.text(st.characters(), max_size=8)  # surrogates too
 
 
 def sampled(pairs: list[Pair], most: int, seed: int = 1) -> list[Pair]:
     """Return what a sample keeps of the pairs."""
-    sample = Sample(most, seed)
+    sample = Reservoir(most, seed)
     for pair in pairs:
         sample.offer(pair)
     assert len(sample) == min(most, len(pairs)) == len([*sample])
@@ -48,7 +48,7 @@ def test_the_same_seed_keeps_the_same_pairs(seed: int) -> None:
 
 
 def test_memory_does_not_grow_with_the_pairs_offered() -> None:
-    sample, most = Sample(most=100, seed=1), 0
+    sample, most = Reservoir(most=100, seed=1), 0
     for number in range(5000):
         sample.offer(Pair(f"{number} " + "a" * 20_000, "b", number))
         most = max(most, len(sample.texts))

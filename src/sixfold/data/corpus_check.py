@@ -1,4 +1,4 @@
-"""The corpus doctor: reads all pairs once, in bounded memory, and reports what is wrong with them."""
+"""The corpus check: reads all pairs once, in bounded memory, and reports their faults."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sixfold.data.alignment import AlignmentWatch, Run
-from sixfold.data.faults import (
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.hash_sets import Mask, SeenHashes, contains, hash_texts
+from sixfold.data.misalignment import AlignmentMonitor, MisalignedRun
+from sixfold.data.pair_checks import (
     DUPLICATE,
     EMPTY,
     MISALIGNED,
     TEST_PAIR,
     TEST_SOURCE,
-    Kind,
+    FaultKind,
     Limits,
     faults_of,
     learn_profile,
     pair_tests,
 )
-from sixfold.data.hashes import Mask, SeenHashes, contains, hash_texts
 from sixfold.data.readers import Pair, Pairs
-from sixfold.ticks import Tick, silent
 
 __all__ = ["Finding", "LengthStatistics", "Limits", "Report", "check_pairs"]
 
@@ -69,18 +69,18 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Pairs that are judged together, with the file of each and the faults of those that have some."""
+class PairBatch:
+    """Pairs that are checked together, with the file of each and the faults of those that have some."""
 
     pairs: list[Pair] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
-    faults: defaultdict[int, list[Kind]] = field(default_factory=lambda: defaultdict(list))
+    faults: defaultdict[int, list[FaultKind]] = field(default_factory=lambda: defaultdict(list))
 
     def place_of(self, place: int) -> tuple[Path, int]:
         """Return the file and the line of a pair."""
         return self.files[place], self.pairs[place].line
 
-    def mark(self, kind: Kind, has_fault: Mask) -> None:
+    def mark(self, kind: FaultKind, has_fault: Mask) -> None:
         """Note a fault of some pairs; blank pairs have theirs already."""
         for place in np.flatnonzero(has_fault).tolist():
             if EMPTY not in self.faults[place]:
@@ -95,22 +95,22 @@ class Batch:
 def check_pairs(
     pairs: Pairs,
     test: Pairs | None = None,
-    tick: Tick = silent,
+    on_progress: OnProgress = no_progress,
     limits: Limits | None = None,
     keep: Callable[[Pair], object] = lambda _: None,
 ) -> Report:
-    """Judge every pair and report; `tick` gets the count so far, `keep` each clean pair in its order."""
+    """Check every pair and report; `on_progress` gets the count so far, `keep` each clean pair in its order."""
     tally = Tally()
-    for batch in judged_batches(pairs, test, limits or Limits()):
+    for batch in checked_batches(pairs, test, limits or Limits()):
         for pair in batch.clean():
             keep(pair)
             tally.num_clean += 1
         tally.add(batch)
-        tick(tally.num_pairs)
+        on_progress(tally.num_pairs)
     return tally.report()
 
 
-def judged_batches(pairs: Pairs, test: Pairs | None, limits: Limits) -> Iterator[Batch]:
+def checked_batches(pairs: Pairs, test: Pairs | None, limits: Limits) -> Iterator[PairBatch]:
     """Yield all pairs with their faults."""
     seen = SeenHashes()
     held_out = HeldOut(test) if test is not None else None
@@ -126,9 +126,9 @@ def judged_batches(pairs: Pairs, test: Pairs | None, limits: Limits) -> Iterator
         yield batch
 
 
-def batches_of(pairs: Pairs) -> Iterator[Batch]:
+def batches_of(pairs: Pairs) -> Iterator[PairBatch]:
     """Yield all pairs in batches bounded by their number and by their characters."""
-    batch, num_characters = Batch(), 0
+    batch, num_characters = PairBatch(), 0
     for part in pairs.parts:
         file = part.paths[0]
         for pair in part:
@@ -137,7 +137,7 @@ def batches_of(pairs: Pairs) -> Iterator[Batch]:
             num_characters += len(pair.source) + len(pair.target)
             if len(batch.pairs) >= BATCH_PAIRS or num_characters >= BATCH_CHARACTERS:
                 yield batch
-                batch, num_characters = Batch(), 0
+                batch, num_characters = PairBatch(), 0
     if batch.pairs:
         yield batch
 
@@ -150,14 +150,14 @@ class HeldOut:
         self.pairs = np.unique(np.concatenate(pairs))
         self.sources = np.unique(np.concatenate(sources))
 
-    def hashes(self, batch: Batch) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def hashes(self, batch: PairBatch) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Return the hashes of the pairs and of their sources."""
         sources = [normalised(pair.source) for pair in batch.pairs]
         targets = (normalised(pair.target) for pair in batch.pairs)
         both = (f"{source}\n{target}" for source, target in zip(sources, targets, strict=True))
         return hash_texts(both), hash_texts(sources)
 
-    def mark_leaks(self, batch: Batch) -> None:
+    def mark_leaks(self, batch: PairBatch) -> None:
         """Mark the pairs that the test set has, and those that share only their source with it."""
         pairs, sources = self.hashes(batch)
         has_pair = contains(self.pairs, pairs)
@@ -224,7 +224,7 @@ class FaultTally:
         if len(self.places) < SHOWN_LINES:
             self.places.append(place)
 
-    def finding(self, kind: Kind) -> Finding:
+    def finding(self, kind: FaultKind) -> Finding:
         """Return the finding."""
         files = tuple(str(file) for file, _ in self.places)
         lines = tuple(line for _, line in self.places)
@@ -232,16 +232,16 @@ class FaultTally:
 
 
 class Tally:
-    """All that is counted while the pairs go by."""
+    """The running counts of a check."""
 
     def __init__(self) -> None:
         self.num_pairs = self.num_clean = 0
         self.source, self.target = SideTally(), SideTally()
-        self.faults: defaultdict[Kind, FaultTally] = defaultdict(FaultTally)
-        self.alignment = AlignmentWatch()
+        self.faults: defaultdict[FaultKind, FaultTally] = defaultdict(FaultTally)
+        self.alignment = AlignmentMonitor()
 
-    def add(self, batch: Batch) -> None:
-        """Count a judged batch."""
+    def add(self, batch: PairBatch) -> None:
+        """Count a checked batch."""
         self.num_pairs += len(batch.pairs)
         for place, kinds in sorted(batch.faults.items()):
             for kind in kinds:
@@ -250,7 +250,7 @@ class Tally:
         target_lengths = self.target.add([pair.target for pair in batch.pairs])
         self.add_runs(self.alignment.add(source_lengths, target_lengths, batch.place_of))
 
-    def add_runs(self, runs: Iterable[Run]) -> None:
+    def add_runs(self, runs: Iterable[MisalignedRun]) -> None:
         """Count runs of misaligned pairs, those of each cause on their own."""
         for run in runs:
             self.faults[replace(MISALIGNED, meaning=run.meaning)].add(run.place, run.num_pairs)

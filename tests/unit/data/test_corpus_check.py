@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sixfold.data import check as check_module
-from sixfold.data.check import Finding, Limits, Report, check_pairs
+from sixfold.data import corpus_check
 from sixfold.data.clean import clean_paths, writing_pairs
-from sixfold.data.faults import has_encoding_damage
-from sixfold.data.hashes import SeenHashes, hash_texts
+from sixfold.data.corpus_check import Finding, Limits, Report, check_pairs
+from sixfold.data.hash_sets import SeenHashes, hash_texts
+from sixfold.data.pair_checks import has_encoding_damage
 from sixfold.data.readers import Pair, Pairs, open_pairs
 from sixfold.errors import WorkError
 
@@ -245,7 +245,7 @@ def test_a_hash_takes_eight_bytes_and_the_arrays_stay_few() -> None:
 def test_duplicates_are_found_across_batches_and_the_first_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check_module, "BATCH_PAIRS", 100)
+    monkeypatch.setattr(corpus_check, "BATCH_PAIRS", 100)
     pairs = healthy(450)
     pairs[333] = pairs[12]
     pairs[440] = pairs[12]
@@ -307,7 +307,7 @@ def test_a_shuffled_side_is_noticed(tmp_path: Path) -> None:
     random.Random(1).shuffle(targets)
     finding = misaligned(repaired(sources, targets), tmp_path)
     assert finding is not None
-    assert "nothing to do with each other" in finding.meaning
+    assert "source and target are unrelated" in finding.meaning
 
 
 def test_a_corpus_sorted_by_length_is_aligned(tmp_path: Path) -> None:
@@ -351,9 +351,9 @@ def test_lengths_are_those_that_numpy_computes(tmp_path: Path) -> None:
 
 
 def test_the_tick_tells_how_many_pairs_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_module, "BATCH_PAIRS", 100)
+    monkeypatch.setattr(corpus_check, "BATCH_PAIRS", 100)
     ticks: list[int] = []
-    check_pairs(corpus(tmp_path, healthy(250)), tick=ticks.append)
+    check_pairs(corpus(tmp_path, healthy(250)), on_progress=ticks.append)
     assert ticks == [100, 200, 250]
 
 

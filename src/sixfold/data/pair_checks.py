@@ -1,7 +1,7 @@
-"""The faults that one pair can have, each a test of its two sides.
+"""Checks of one pair: each looks for one kind of fault in its two sides.
 
-What is normal (scripts, the ratio of lengths) is learned from the beginning of the corpus itself, so that the
-tests know no languages.
+What is normal (scripts, the ratio of lengths) is learned from the beginning of the corpus itself, so that no check
+needs to know a language.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RATIO_SLACK = 10  # characters: what may differ freely, so that short pairs are 
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FaultKind:
     """A kind of fault: its name, what it means and what to do, and whether a clean corpus is without it."""
 
     name: str
@@ -32,23 +32,33 @@ class Kind:
     is_removed: bool = True
 
 
-EMPTY = Kind("empty side", "One side is blank, so there is nothing to learn: remove these pairs.")
-LENGTH_RATIO = Kind("length ratio", "One side is far longer than the other: hardly a translation; remove it.")
-IDENTICAL = Kind("identical sides", "Source and target are the same text: untranslated; it teaches copying.")
-WRONG_SCRIPT = Kind("wrong script", "A side is written in a script foreign to it: another language; remove it.")
-CONTROL = Kind("control characters", "Invisible control characters, the remains of another format: remove them.")
-DAMAGE = Kind("encoding damage", "Text was decoded wrongly (Ã¤ for ä): convert the original files again.")
-DUPLICATE = Kind("duplicate pair", "The same pair came before: repeats only make it weigh more.")
-TEST_PAIR = Kind("pair of the test set", "The test set has this pair, and its score would be false: remove it.")
-TEST_SOURCE = Kind(
-    "source of the test set", "The test set has this source, and its score would flatter: remove it."
+EMPTY = FaultKind("empty side", "One side is blank, so there is nothing to learn: remove these pairs.")
+LENGTH_RATIO = FaultKind(
+    "length ratio", "One side is much longer than the other, so it is hardly a translation: remove it."
 )
-MISALIGNED = Kind("misaligned", "The lines of the two sides do not belong together.", is_removed=False)
+IDENTICAL = FaultKind("identical sides", "Source and target are the same text, which teaches copying: remove it.")
+WRONG_SCRIPT = FaultKind(
+    "wrong script", "A side is in another script than the rest of it, so in another language: remove it."
+)
+CONTROL = FaultKind(
+    "control characters", "Invisible control characters, left over from another format: remove them."
+)
+DAMAGE = FaultKind(
+    "encoding damage", "Text was decoded with the wrong encoding (Ã¤ for ä): convert the files again."
+)
+DUPLICATE = FaultKind("duplicate pair", "The same pair occurs earlier; a repeat only gives it more weight.")
+TEST_PAIR = FaultKind(
+    "pair of the test set", "The test set has this pair, which would inflate its score: remove it."
+)
+TEST_SOURCE = FaultKind(
+    "source of the test set", "The test set has this source, which would inflate its score: remove it."
+)
+MISALIGNED = FaultKind("misaligned", "The lines of the two sides do not belong together.", is_removed=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a healthy pair stays within."""
+    """The limits of a good pair."""
 
     max_words: int = 250
     max_characters: int = 2000  # for languages that write no spaces
@@ -75,7 +85,7 @@ def learn_profile(pairs: Sequence[Pair]) -> Profile:
     )
 
 
-def pair_tests(profile: Profile, limits: Limits) -> list[tuple[Kind, PairTest]]:
+def pair_tests(profile: Profile, limits: Limits) -> list[tuple[FaultKind, PairTest]]:
     """Return the tests of a corpus, in the order in which they are reported."""
     source_weights = ScriptWeights(profile.source_scripts)
     target_weights = ScriptWeights(profile.target_scripts)
@@ -89,17 +99,17 @@ def pair_tests(profile: Profile, limits: Limits) -> list[tuple[Kind, PairTest]]:
     ]
 
 
-def faults_of(source: str, target: str, tests: Sequence[tuple[Kind, PairTest]]) -> list[Kind]:
+def faults_of(source: str, target: str, tests: Sequence[tuple[FaultKind, PairTest]]) -> list[FaultKind]:
     """Return the faults of a pair; a blank side leaves nothing else to judge."""
     if not source.strip() or not target.strip():
         return [EMPTY]
     return [kind for kind, is_faulty in tests if is_faulty(source, target)]
 
 
-def too_long(limits: Limits) -> Kind:
+def too_long(limits: Limits) -> FaultKind:
     """Return the fault of a side that exceeds the limits, which its meaning states."""
     cap = f"{limits.max_words:,} words or {limits.max_characters:,} characters"
-    return Kind("too long", f"A side has more than {cap}: split it into sentences, or remove it.")
+    return FaultKind("too long", f"A side has more than {cap}: split it into sentences, or remove it.")
 
 
 def either(test: Callable[[str], bool], source: str, target: str) -> bool:
@@ -108,7 +118,7 @@ def either(test: Callable[[str], bool], source: str, target: str) -> bool:
 
 
 def is_too_long(limits: Limits, text: str) -> bool:
-    """Say whether a side has too many characters, or too many words."""
+    """Return whether a side has too many characters, or too many words."""
     length = len(text)
     if length > limits.max_characters:
         return True
@@ -116,14 +126,14 @@ def is_too_long(limits: Limits, text: str) -> bool:
 
 
 def has_bad_ratio(max_ratio: float, usual_ratio: float, source: str, target: str) -> bool:
-    """Say whether one side is far longer, once both are counted in characters of the wordier script."""
+    """Return whether one side is far longer, once both are counted in characters of the wordier script."""
     source_length = len(source) * max(1.0, usual_ratio) + RATIO_SLACK
     target_length = len(target) * max(1.0, 1.0 / usual_ratio) + RATIO_SLACK
     return source_length > max_ratio * target_length or target_length > max_ratio * source_length
 
 
 def is_identical(source: str, target: str) -> bool:
-    """Say whether both sides are the same words; the same number is a translation of itself."""
+    """Return whether both sides are the same words; the same number is a translation of itself."""
     return source == target and any(map(str.isalpha, source))
 
 
@@ -146,7 +156,7 @@ class ScriptWeights(dict[str, int]):
         return weight
 
     def refuse(self, text: str) -> bool:
-        """Say whether most letters are foreign; one foreign letter (a lone π) is not yet a language."""
+        """Return whether most letters are foreign; one foreign letter (a lone π) is not yet a language."""
         if self.ascii_is_own and text.isascii():
             return False
         return bool(self.own) and sum(map(self.__getitem__, text)) <= -2
@@ -176,7 +186,7 @@ CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all of C0 an
 
 
 def has_control_characters(text: str) -> bool:
-    """Say whether a side has control characters other than a tab."""
+    """Return whether a side has control characters other than a tab."""
     return not text.isprintable() and CONTROL_CHARACTERS.search(text) is not None
 
 
@@ -203,5 +213,5 @@ SUSPICIOUS = re.compile("[ÂÃÄÅÐÑâïРС\ufffd]")  # what every damage has
 
 
 def has_encoding_damage(text: str) -> bool:
-    """Say whether a side holds text that was decoded wrongly."""
+    """Return whether a side holds text that was decoded wrongly."""
     return not text.isascii() and SUSPICIOUS.search(text) is not None and DAMAGED.search(text) is not None

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.errors import ConfigError
 from sixfold.evaluate.metrics import bleu_tokenizer, refuse_unpaired
-from sixfold.ticks import Tick, silent
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -31,7 +31,7 @@ SMALL_TEST_SET = 300  # sentences: Koehn (2004) shows that so many can be enough
 
 @dataclass(frozen=True)
 class Difference:
-    """What two systems scored in one metric, and how sure one can be that they differ."""
+    """The scores of two systems in one metric, and how significant their difference is."""
 
     metric: str
     first: float
@@ -50,7 +50,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BootstrapComparison:
     """Two systems on one test set, metric by metric, and the answer in plain words."""
 
     names: tuple[str, str]
@@ -70,9 +70,9 @@ def compare(
     seed: int = 12345,
     target_language: str = "",
     lowercase: bool = False,
-    tick: Tick = silent,
-) -> Comparison:
-    """Compare two systems' translations of the same sentences in BLEU and chrF; `tick` counts samples."""
+    on_progress: OnProgress = no_progress,
+) -> BootstrapComparison:
+    """Compare two systems' translations of the same sentences in BLEU and chrF; `on_progress` counts samples."""
     refuse_unpaired(first, references)
     refuse_unpaired(second, references)
     if samples < 1 or seed < 0:
@@ -81,10 +81,10 @@ def compare(
     statistics = [
         [statistics_of(metric, hypotheses, references) for hypotheses in (first, second)] for metric in metrics
     ]
-    resampled = resampled_scores(metrics, statistics, samples, seed, tick)
+    resampled = resampled_scores(metrics, statistics, samples, seed, on_progress)
     differences = tuple(map(difference, metrics, statistics, resampled))
     sentence = in_words(names, differences, list(first) == list(second), len(references), samples)
-    return Comparison(names, len(references), samples, seed, differences, sentence)
+    return BootstrapComparison(names, len(references), samples, seed, differences, sentence)
 
 
 def metrics_for(target_language: str, lowercase: bool) -> list[SacreMetric]:
@@ -109,7 +109,11 @@ def score(metric: SacreMetric, statistics: Scores) -> float:
 
 
 def resampled_scores(
-    metrics: Sequence[SacreMetric], statistics: Sequence[Sequence[Scores]], samples: int, seed: int, tick: Tick
+    metrics: Sequence[SacreMetric],
+    statistics: Sequence[Sequence[Scores]],
+    samples: int,
+    seed: int,
+    on_progress: OnProgress,
 ) -> Scores:
     """Score both systems on the same random test sets, drawn with replacement (metrics, systems, samples)."""
     # One test set at a time: all of them at once would take gigabytes for a large corpus.
@@ -120,7 +124,7 @@ def resampled_scores(
         drawn = generator.choice(num_sentences, size=num_sentences, replace=True)
         for index, metric in enumerate(metrics):
             scores[index, :, sample] = [score(metric, rows[drawn]) for rows in statistics[index]]
-        tick(sample + 1)
+        on_progress(sample + 1)
     return scores
 
 
@@ -172,11 +176,11 @@ def in_words(
 ) -> str:
     """Return the answer, how it was found, and a warning if the test set is small."""
     if is_identical:
-        return f"{names[0]} and {names[1]} translate every sentence alike."
+        return f"{names[0]} and {names[1]} give the same translation for every sentence."
     main, *others = differences
     answer = "; ".join([verdict(names, main), *(opinion(names, main, other) for other in others)])
     method = f" (Two-sided paired bootstrap, {samples:,} samples; p < {THRESHOLD} counts as evidence.)"
-    small = f" The test set is small ({num_sentences:,} sentences): only large differences can show."
+    small = f" The test set is small ({num_sentences:,} sentences): it can only show large differences."
     return f"{answer}.{method}{small if num_sentences < SMALL_TEST_SET else ''}"
 
 
