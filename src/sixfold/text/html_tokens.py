@@ -1,7 +1,7 @@
 """HTML as tokens: text, tags, and markup that holds no text to translate.
 
-The rules are those of browsers (the tokenization section of the HTML standard), as far as they decide where a token
-ends. The tokens of a document, joined, are the document. Attributes may have any length and any line breaks.
+The rules are those of browsers (the tokenization section of the HTML standard), as far as they decide where a
+token ends. The tokens of a document, joined, are the document. Attributes may have any length and any line breaks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SPACE = r" \t\n\f\r"
 VALUE = rf"\"[^\"]*+\"|'[^']*+'|(?![\"'])[^{SPACE}>]++"
 ATTRIBUTE = rf"[{SPACE}/]*+([^{SPACE}/>][^{SPACE}/>=]*+)(?:[{SPACE}]*+=[{SPACE}]*+({VALUE})?+)?+"
 
-# Time is linear: every repetition is possessive, and what matches no pattern ends the document. A quotation mark without
-# a partner is part of a name; as no other of its kind follows, the search for its partner fails once in a document.
+# Time is linear: every repetition is possessive, and what matches no pattern ends the document. A quotation mark
+# without a partner is part of a name; no other of its kind follows, so the search for a partner fails only once.
 TAG_BEGINS = r"</?(?P<name>[A-Za-z][^ \t\n\f\r/>]*+)"
 MARKUP_BEGINS = re.compile(r"<(?=[A-Za-z!?/])")
 MARKUP = re.compile(
