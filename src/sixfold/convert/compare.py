@@ -18,7 +18,7 @@ from sixfold.decode.translate import Translation, Translator
 from sixfold.errors import WorkError
 from sixfold.tasks.translate.held_out import held_out
 from sixfold.text import Tokenizer
-from sixfold.text.bpe_dropout import SPACE_MARK
+from sixfold.text.tokenizer import SPACE_MARK
 
 TOLERANCE = 1e-4  # of a token's log-probability: float32 sums in another order round differently
 WRITTEN = 50  # sentences of the sample that our own grammar writes
@@ -83,7 +83,7 @@ def is_comparable(text: str, translation: Translation) -> bool:
 def compare_texts(ours: Translator, theirs: Engine, texts: Sequence[str], found: Sequence[Translation]) -> int:
     """Refuse another greedy translation than ours; return how many differ by nothing but a tie."""
     # What our limit cut is cut there too; what ended by itself gets room to fail to.
-    limits = [min(each.num_tokens + 10 * (not each.is_cut), ours.longest_target) - 1 for each in found]
+    limits = [min(each.num_tokens + 10 * (not each.is_cut), ours.decoder.longest_target) - 1 for each in found]
     outputs, num_ties = theirs.translate(texts, limits), 0
     for text, our, their, limit in zip(texts, found, outputs, limits, strict=True):
         if our.text.strip() == their.text.replace("\n", " ").strip():
