@@ -1,7 +1,7 @@
 """C where torch is slow: the sources, how they are compiled and cached, and the shim for MKL.
 
-Importing this package compiles and loads nothing. A kernel is compiled when it is first needed; `prepare` is for
-what must happen before torch is loaded, and is called by the command line, by `sixfold.load` and by `sixfold.train`.
+Importing this package compiles and loads nothing. A kernel is compiled when it is first needed; `prepare` is what
+must happen before torch is loaded, and is called by the command line, by `sixfold.load` and by `sixfold.train`.
 """
 
 from __future__ import annotations
