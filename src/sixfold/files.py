@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from sixfold.errors import WorkError
+from sixfold.errors import ConfigError, WorkError
 
 
 def sha256(path: Path) -> str:
@@ -40,7 +41,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it replaces `path` when the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unique = secrets.token_hex(8)  # containers that share a folder may have the same process ids
+    temporary = path.with_name(f".{path.name}.{unique}.tmp")
     try:
         with writing(path):
             yield temporary
@@ -100,4 +102,10 @@ def disk_hint(error: OSError) -> str:
 
 def cache_folder() -> Path:
     """Return the user's cache folder for Sixfold."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "sixfold"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    if not home.is_absolute():  # each working folder would have a cache of its own, which may be another user's
+        raise ConfigError(
+            f"XDG_CACHE_HOME must be an absolute path, and is {str(home)!r}.",
+            f"export XDG_CACHE_HOME={home.absolute()}",
+        )
+    return home / "sixfold"

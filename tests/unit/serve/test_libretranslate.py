@@ -105,6 +105,13 @@ def test_html_keeps_its_tags_and_escapes(client: httpx.Client) -> None:
     assert "dog" not in answer.replace("let the = 'dog'", "")
 
 
+def test_a_picture_inside_the_html_comes_back(client: httpx.Client) -> None:
+    picture = f'<img alt="a dog"\n src="data:image/png;base64,{"iVBORw0KGgo" * 300}">'
+    answer = str(translate(client, q=f"<p>The dog {picture} sleeps.</p>", format="html")["translatedText"])
+    assert picture in answer
+    assert "iVBOR" not in answer.replace(picture, "")
+
+
 def test_escaped_text_never_becomes_a_tag(client: httpx.Client) -> None:
     text = html.escape("The <img src=x onerror=alert(1)> dog <script>alert(1)</script>")
     assert "<" not in str(translate(client, q=text, format="html")["translatedText"])
