@@ -42,7 +42,7 @@ FILES = ("sixfold.json", "weights.safetensors", "tokenizer.model")
 STEPS, INTERVAL = 60, 10
 SETTINGS = (
     "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0.1",
-    "data.vocabulary=300", "data.subword_dropout=0.1", f"train.steps={STEPS}", "train.warmup_steps=10",
+    "data.vocabulary=300", f"train.steps={STEPS}", "train.warmup_steps=10",
     f"train.checkpoint_every={INTERVAL}", "train.batch_tokens=256", "train.schedule=linear_decay",
     "train.learning_rate=0.002", "train.max_grad_norm=1", "train.average=5", "train.ema=0.99",
     "train.valid_sentences=8", "train.patience=0",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import reprlib
+import warnings
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sixfold.errors import ConfigError
@@ -27,6 +28,17 @@ HINTS = {  # what to do when pydantic names one of these problems
     "tuple_type": "Write a list: --set '{name}=[one, two]'",
 }
 
+
+@dataclass(frozen=True)
+class Former:
+    """A key of earlier versions, part.key: what it is called now, or why it is gone."""
+
+    now: str = ""  # part.key
+    gone: str = ""  # the reason, where there is no such thing any more
+    off: JsonValue = 0  # the value that asked for nothing, which is still accepted
+
+
+NONE_FORMER: Mapping[str, Former] = {}
 
 # What may be set
 
@@ -71,7 +83,9 @@ def make(kind: type[Kind], part: str, values: Mapping[str, object]) -> Kind:
 # How it is read
 
 
-def parse_settings(settings: Iterable[str], known: Mapping[str, Collection[str]]) -> Wishes:
+def parse_settings(
+    settings: Iterable[str], known: Mapping[str, Collection[str]], former: Mapping[str, Former] = NONE_FORMER
+) -> Wishes:
     """Turn `part.key=value` settings into wishes; values are read as in a recipe, and the last of a key counts."""
     wishes: Wishes = {}
     for setting in settings:
@@ -80,8 +94,28 @@ def parse_settings(settings: Iterable[str], known: Mapping[str, Collection[str]]
         if not (equals and dot and key):
             raise ConfigError(f"--set takes part.key=value, but got {setting!r}.", f"For example {example(known)}")
         wishes.setdefault(part, {})[key] = read_value(setting, value)
+    wishes = in_current_keys(wishes, former, "--set")
     check_keys(wishes, known, "--set")
     return wishes
+
+
+def in_current_keys(wishes: Wishes, former: Mapping[str, Former], where: str) -> Wishes:
+    """Return wishes without keys of earlier versions, and warn of what became of those."""
+    current: Wishes = {}
+    for part, keys in wishes.items():
+        for key, value in keys.items():
+            known = former.get(f"{part}.{key}")
+            if known is None:
+                current.setdefault(part, {})[key] = value
+            elif known.now:
+                warnings.warn(f"{where}: {part}.{key} is called {known.now} now.", FutureWarning, stacklevel=2)
+                new_part, _, new_key = known.now.partition(".")
+                current.setdefault(new_part, {}).setdefault(new_key, value)
+            elif value == known.off:
+                warnings.warn(f"{where}: {part}.{key} is gone: {known.gone}", FutureWarning, stacklevel=2)
+            else:
+                raise ConfigError(f"{where}: {part}.{key} is gone: {known.gone}", "Leave it out.")
+    return current
 
 
 def example(known: Mapping[str, Collection[str]]) -> str:

@@ -224,7 +224,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("unit", ["a", " ", "\u2581", "ä", "0", ".", "a\u0301", "one two ", "\u2028", "( "])
-@pytest.mark.parametrize("work", ["encode", "decode", "sample", "read", "check"])
+@pytest.mark.parametrize("work", ["encode", "decode", "read", "check"])
 def test_twice_the_text_takes_twice_the_time(tmp_path: Path, tokenizer: Tokenizer, unit: str, work: str) -> None:
     def measure(num_units: int) -> float:
         text = unit * num_units
@@ -234,7 +234,6 @@ def test_twice_the_text_takes_twice_the_time(tmp_path: Path, tokenizer: Tokenize
         works: dict[str, Callable[[], object]] = {
             "encode": lambda: tokenizer.encode(text),
             "decode": lambda: tokenizer.decode(ids),
-            "sample": lambda: tokenizer.sample_batch([text], 0.1, 1),
             "read": lambda: list(read_lines(tmp_path / "text")),
             "check": lambda: check_pairs(open_pairs(tmp_path / "text", tmp_path / "other")),
         }

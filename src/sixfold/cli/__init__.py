@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Annotated
+import warnings
+from functools import wraps
+from typing import Annotated, TextIO
 
 import typer
 
@@ -73,12 +75,34 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # UTF-8 whatever the locale says (FAULTS 42)
             # A path that a C locale could not read goes out as the bytes it came in as.
             stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+    show_former_keys()
     let_threads_sleep()
     prepare_environment()
     try:
         app()
     except SixfoldError as error:
         sys.exit(report(error))
+
+
+def show_former_keys() -> None:
+    """Print the warning that a key has another name now the way a person can use it."""
+    usual = warnings.showwarning
+
+    @wraps(usual)
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, FutureWarning):
+            print(f"warning: {harmless(str(message))}", file=sys.stderr)
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 def report(error: SixfoldError) -> int:

@@ -59,8 +59,6 @@ def differences(model: Path) -> Iterator[str]:
     info = load_info(model)
     if len(info.weights) > 1:
         yield f"Here {len(info.weights)} models are averaged; there it is the first of them alone."
-    if info.decode.get("read_back"):
-        yield "Here the model reads its translations back; there it cannot, as with --set decode.read_back=0."
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 from sixfold.errors import ConfigError
-from sixfold.settings import meanings, parse_settings
+from sixfold.settings import NONE_FORMER, Former, meanings, parse_settings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -72,7 +72,14 @@ def serve_settings() -> Known:
 
 def read_settings(command: str, settings: Sequence[str] | None) -> Wishes:
     """Read what `--set` says to a command."""
-    return parse_settings(settings or (), known_settings(command))
+    return parse_settings(settings or (), known_settings(command), former_settings(command))
+
+
+def former_settings(command: str) -> Mapping[str, Former]:
+    """Return what `--set` could say to a command in earlier versions."""
+    from sixfold.tasks.translate.recipe import TranslateRecipe
+
+    return TranslateRecipe.former if command in ("train", "plan") else NONE_FORMER
 
 
 def together(

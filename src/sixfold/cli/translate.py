@@ -252,7 +252,6 @@ def as_record(translator: Translator, translation: Translation, tokens: Sequence
     return {
         "text": translation.text,
         "score": translation.score,
-        "read_back": translation.read_back,
         "log_probability": translation.log_probability,
         "num_tokens": translation.num_tokens,
         "is_cut": translation.is_cut,

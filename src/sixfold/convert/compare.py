@@ -18,7 +18,7 @@ from sixfold.decode.translate import Translation, Translator
 from sixfold.errors import WorkError
 from sixfold.tasks.translate.held_out import held_out
 from sixfold.text import Tokenizer
-from sixfold.text.bpe_dropout import SPACE_MARK
+from sixfold.text.tokenizer import SPACE_MARK
 
 TOLERANCE = 1e-4  # of a token's log-probability: float32 sums in another order round differently
 WRITTEN = 50  # sentences of the sample that our own grammar writes

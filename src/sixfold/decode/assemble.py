@@ -6,14 +6,12 @@ Shapes: S sentences.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from torch import Tensor
 
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.constraints import Phrase, Required, constrained_search
-from sixfold.decode.diverse import diverse_search
 from sixfold.decode.options import BOUNDS, SearchOptions
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
 from sixfold.decode.sampling import Choose, Sampler, most_probable, sample_search
@@ -42,9 +40,6 @@ class Search:
         self.options, self.spelling = options, spelling
         self.extra_tokens, self.longest_target = defaults.extra_tokens, longest_target
         self.beam = resolve(options, defaults)
-        self.read_back = weight_of_reading_back(options, defaults, self.beam.beam)
-        if self.read_back:  # whichever is found may be the best when it is read back
-            self.beam = replace(self.beam, n_best=self.beam.beam)
         self.prefix = ForcedPrefix(options.prefix, spelling) if options.prefix else None
         self.forbidden = ForbiddenWords(options.forbid, spelling) if options.forbid else None
         phrases = [spell(phrase, tokenizer) for phrase in options.require]
@@ -114,23 +109,11 @@ class Search:
         """Return the hypotheses of each sentence: the best ones first, or draws in the order they were drawn."""
         if self.options.sample is not None:
             return self.draw(start, limits, places)
-        if self.options.diverse is None:
-            return self.best(start, limits, self.beam, ())
-        search = partial(self.unlike_others, start, limits)
-        strength, alpha, n_best = self.options.diverse, self.beam.alpha, self.beam.n_best
-        return diverse_search(search, limits.numel(), n_best, strength, alpha, self.spelling, EOS_ID)
+        return self.best(start, limits)
 
-    def unlike_others(
-        self, start: Start, limits: Tensor, n_best: int, rules: Sequence[Rule]
-    ) -> list[list[Hypothesis]]:
-        """Return so many of the best hypotheses under more rules."""
-        return self.best(start, limits, replace(self.beam, n_best=n_best), rules)
-
-    def best(
-        self, start: Start, limits: Tensor, beam: BeamOptions, more_rules: Sequence[Rule]
-    ) -> list[list[Hypothesis]]:
+    def best(self, start: Start, limits: Tensor) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each sentence."""
-        stepper, rules = start(1), [*self.rules, *more_rules]
+        stepper, rules, beam = start(1), self.rules, self.beam
         if self.required:
             return constrained_search(stepper, limits, BOS_ID, EOS_ID, beam, self.required, rules)
         if beam.beam == 1:
@@ -160,20 +143,6 @@ def resolve(options: SearchOptions, defaults: DecodeConfig) -> BeamOptions:
     if options.require and beam < 2:
         raise ConfigError("require needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")
     return BeamOptions(beam, alpha, options.n_best)
-
-
-def weight_of_reading_back(options: SearchOptions, defaults: DecodeConfig, beam: int) -> float:
-    """Return what the source counts when it is read back; nothing, where there is nothing to choose from."""
-    if options.read_back and not defaults.read_back:
-        raise ConfigError(
-            "This model cannot read back: it was not trained both ways.",
-            "Leave read-back out, or train with --set train.both_ways=0.2",
-        )
-    if options.read_back and beam < 2:
-        raise ConfigError("read-back needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")
-    if beam < 2 or options.sample is not None or options.diverse is not None:
-        return 0.0
-    return defaults.read_back if options.read_back is None else options.read_back
 
 
 def spell(phrase: str, tokenizer: Tokenizer) -> Phrase:

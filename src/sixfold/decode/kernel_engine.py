@@ -346,7 +346,7 @@ class KernelStepper:
         )
 
     def prediction(self, hidden: Tensor, width: int) -> PredictionStructure:
-        """Return what both ways to look at the vocabulary need to know."""
+        """Return what `step_logits` and `step_best` need to know."""
         return PredictionStructure(
             x=hidden.data_ptr(),
             rows=hidden.size(0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 from sixfold.errors import ConfigError
@@ -22,9 +22,6 @@ class SearchOptions:
     length_penalty: float | None = setting(
         None, "α of the GNMT length penalty; a greater one prefers longer translations", 0, 10
     )
-    read_back: float | None = setting(
-        None, "weight of the reverse-model score when reranking; 0 is off, and faster", 0, 10
-    )
     sample: float | None = setting(
         None, "draw each token at random at this temperature, instead of searching for the best", 0.01, 10
     )
@@ -33,7 +30,6 @@ class SearchOptions:
         None, "draw from the most probable tokens whose probabilities reach p together", 1e-6, 1
     )
     seed: int | None = setting(None, "decides the draws; 1 unless given", 0, 2**63 - 1)
-    diverse: float | None = field(default=None, metadata={"bounds": (0.01, 100)})
     prefix: str = setting("", "text that every translation begins with")
     require: tuple[str, ...] = setting((), "phrases that stand in every translation")
     forbid: tuple[str, ...] = setting((), "words and phrases that stand in none")
@@ -52,9 +48,8 @@ class SearchOptions:
     def check_together(self) -> None:
         """Refuse what contradicts itself."""
         for name, others in (
-            ("sample", ("beam", "diverse", "require", "read_back")),
-            ("require", ("diverse", "no_repeat")),
-            ("read_back", ("diverse",)),
+            ("sample", ("beam", "require")),
+            ("require", ("no_repeat",)),
         ):
             for other in others:
                 if getattr(self, name) and getattr(self, other) and (other, self.beam) != ("beam", 1):
@@ -62,8 +57,6 @@ class SearchOptions:
         for name in ("top_k", "top_p", "seed"):
             if getattr(self, name) is not None and self.sample is None:
                 raise ConfigError(f"{name} is only for random draws.", "Add a temperature: --sample 1")
-        if self.diverse and self.n_best < 2:
-            raise ConfigError("diverse needs several translations to tell apart.", "Add --n-best 4")
         if self.max_length is not None and self.min_length > self.max_length:
             raise ConfigError(
                 f"min_length ({self.min_length}) must not be greater than max_length ({self.max_length})."

@@ -83,7 +83,6 @@ class Hypothesis:
     log_probability: float
     score: float  # log-probability divided by the length penalty
     is_cut: bool = False  # the length limit ended it, not the model
-    read_back: float = 0.0  # what is added to the score for the source, read back from it
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from sixfold.decode.kernel_engine import KernelEngine, open_engine
 from sixfold.decode.matrices import Precision
 from sixfold.decode.memory import in_halves
 from sixfold.decode.options import SearchOptions
-from sixfold.decode.read_back import forced, read_back
 from sixfold.decode.sampling import rollout
 from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
 from sixfold.decode.search import Hypothesis, Stepper, length_penalty
@@ -44,7 +43,7 @@ from sixfold.models.folder import ModelInfo, load_info, load_members, load_token
 from sixfold.text import Tokenizer
 from sixfold.text.protect import protect
 from sixfold.text.spelling import UNKNOWN, spelling_of
-from sixfold.text.tokens import BACK_ID, BOS_ID, EOS_ID, PAD_ID
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.text.words import Link
 from sixfold.ticks import Tick, silent
 
@@ -67,7 +66,6 @@ class Translation:
     num_tokens: int  # end mark included
     is_cut: bool = False  # the output reached its length limit
     source_is_cut: bool = False  # the input was longer than a model reads at once
-    read_back: float = 0.0  # what is added to the score for the source, read back; the best has most of both
     tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end mark included
 
 
@@ -234,34 +232,7 @@ class Translator:
     @torch.inference_mode()
     def search_batch(self, ids: list[list[int]], search: Search, places: Sequence[int]) -> list[list[Hypothesis]]:
         """Search the translations of one batch of token ids, which stand in these places of the input."""
-        found = search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
-        return self.read_back(found, ids, search) if search.read_back else found
-
-    def read_back(
-        self, found: list[list[Hypothesis]], ids: list[list[int]], search: Search
-    ) -> list[list[Hypothesis]]:
-        """Return the n best of the hypotheses when the sources are read back from them."""
-        ordered = read_back(found, ids, self.scores_back, search.read_back, search.beam.alpha)
-        return [each[: search.options.n_best] for each in ordered]
-
-    def scores_back(self, inputs: Sequence[list[int]], outputs: Sequence[list[int]]) -> list[float]:
-        """Return the log-probability of each output after its input, from target to source.
-
-        What is read together has one padded length, if an engine pads. Partners, who may not have learned it, do
-        not read.
-        """
-        engines = self.engines[: self.num_own]
-        is_padded = any(engine.is_padded for engine in engines)
-        lengths = [padded_length(len(row) + 1) if is_padded else 0 for row in inputs]
-        order = sorted(range(len(inputs)), key=lambda i: (lengths[i], -len(outputs[i])))
-        scores = [0.0] * len(inputs)
-        for _, group in groupby(order, key=lambda i: lengths[i]):
-            rows = list(group)
-            stepper = self.opened(engines, [inputs[i] for i in rows])
-            totals = forced(stepper, [[*outputs[i], EOS_ID] for i in rows], BACK_ID, self.device)
-            for i, total in zip(rows, totals, strict=True):
-                scores[i] = total
-        return scores
+        return search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
 
     def start(self, ids: list[list[int]], count: int = 1) -> Stepper:
         """Read the source sentences, each so many times, and return what a search steps through."""
@@ -295,7 +266,6 @@ class Translator:
             num_tokens=len(hypothesis.tokens),
             is_cut=hypothesis.is_cut,
             source_is_cut=source_is_cut,
-            read_back=hypothesis.read_back,
             tokens=hypothesis.tokens,
         )
 

@@ -23,7 +23,6 @@ from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words
 
 WIDEST_BEAM = 16  # a wider tree cannot be read
-READ_BACK = "What the beam finished was also judged by how probable the source is, read back from it."
 SEVERAL = "{} models are averaged here: they chose the words together. The attention shown is that of the first."
 NUM_ALTERNATIVES = 8
 FEWEST_POSITIONS, MOST_POSITIONS = 64, 128  # of the positional encoding
@@ -119,7 +118,7 @@ def explain(
         translation=translation.text,
         log_probability=translation.log_probability,
         score=translation.score,
-        notes=(*notes(translator, text, translation), *how_chosen(translator, search)),
+        notes=(*notes(translator, text, translation), *how_chosen(translator)),
         source_tokens=with_end(translator, ids),
         target_tokens=with_end(translator, tokens),
         links=links(translator, ids, tokens),
@@ -133,7 +132,7 @@ def explain(
 
 def search_of(translator: Translator, options: SearchOptions) -> Search:
     """Return the search to watch; only a beam has a tree."""
-    for name in ("sample", "diverse", "require"):
+    for name in ("sample", "require"):
         if getattr(options, name):
             raise ConfigError(f"A search with {name} has no beam tree to explain.", f"Leave {name} out.")
     search = translator.prepare(replace(options, n_best=1))
@@ -155,9 +154,6 @@ def watched_search(translator: Translator, search: Search, ids: list[int]) -> tu
     [found] = beam_search(translator.start([ids]), limits, BOS_ID, EOS_ID, beam, search.rules, steps.append)
     if not found:
         raise ConfigError("No translation has all that is asked for and nothing forbidden.")
-    if search.read_back:
-        [found] = translator.read_back([found], [ids], search)
-        return found[0], steps
     best = found[0]
     return finished_hypothesis(best.tokens, best.log_probability, search.beam.alpha, best.is_cut), steps
 
@@ -183,12 +179,10 @@ def notes(translator: Translator, text: str, translation: Translation) -> tuple[
     return tuple(flag.message for flag in translator.flags(text, translation))
 
 
-def how_chosen(translator: Translator, search: Search) -> Iterator[str]:
+def how_chosen(translator: Translator) -> Iterator[str]:
     """Yield what the picture of one model's beam does not show."""
     if len(translator.models) > 1:
         yield SEVERAL.format(len(translator.models))
-    if search.read_back:
-        yield READ_BACK
 
 
 def with_end(translator: Translator, ids: list[int]) -> tuple[Token, ...]:

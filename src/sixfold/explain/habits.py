@@ -35,7 +35,7 @@ from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import Kind
 from sixfold.tasks.translate.held_out import held_out
 from sixfold.text import Tokenizer
-from sixfold.text.bpe_dropout import SPACE_MARK
+from sixfold.text.tokenizer import SPACE_MARK
 from sixfold.text.words import BYTE_PIECE
 
 Role = Literal["self", "previous", "next", "mark", "aligned", "wide", "other"]

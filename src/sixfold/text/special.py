@@ -15,11 +15,6 @@ class SpecialIds:
     unk: int = 3  # demanded by SentencePiece; byte fallback leaves it unused
 
     @property
-    def reverse(self) -> int:
-        """The decoder's first input in the reverse direction, from target to source; it is never one elsewhere."""
-        return self.eos
-
-    @property
     def never_chosen(self) -> tuple[int, ...]:
         """What no output may hold."""
         return self.pad, self.bos, self.unk

@@ -8,21 +8,20 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from sixfold.errors import ConfigError, DataError, ModelFolderError
-from sixfold.text.bpe_dropout import NUM_RESERVED, SPACE_MARK, BpeDropout
 from sixfold.text.special import SpecialIds
 
 Subwords = Literal["bpe", "unigram"]
 
+SPACE_MARK = "\u2581"  # what SentencePiece writes for a space
 LEARN_CHARACTERS = 4000  # of a longer line only this much is used to learn subwords
 NOT_LEARNED = str.maketrans(f"{SPACE_MARK}▅\t\0", "    ")  # SentencePiece keeps these for itself: spelled as bytes
 COVERAGE = 0.9995  # of the characters of a text; the rarest ones are spelled as bytes
+NUM_RESERVED = 4 + 256  # special tokens, and one for each byte
 OURS = SpecialIds()
 RESERVED = {OURS.pad, OURS.bos, OURS.eos, OURS.unk}
 
@@ -107,36 +106,6 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts."""
         return self.spell(texts, self.processor.encode)
-
-    def sample_batch(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """Return other, random spellings of the texts: BPE-dropout, decided by the seed alone.
-
-        A unigram model has no merges to leave out: there SentencePiece samples, the same way in one process only.
-        It seeds one generator a thread, when the thread first draws: hence a fresh thread.
-        """
-        import sentencepiece
-
-        if self.bpe_dropout is not None:
-            bpe_dropout = self.bpe_dropout
-            return self.spell(texts, lambda stretches: bpe_dropout.sample(stretches, dropout, seed))
-
-        def sample(stretches: list[str]) -> list[list[int]]:
-            return self.processor.encode(
-                stretches, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
-            )
-
-        sentencepiece.set_random_generator_seed(seed % (2**32 - 1))  # the largest would mean "do not seed"
-        with ThreadPoolExecutor(max_workers=1) as fresh_thread:
-            return fresh_thread.submit(self.spell, texts, sample).result()
-
-    @cached_property
-    def bpe_dropout(self) -> BpeDropout | None:
-        """The merges of a BPE model, whose scores are their ranks; None for a unigram model."""
-        ids = list(range(self.vocabulary))
-        scores: list[float] = self.processor.get_score(ids)
-        if not all(score.is_integer() for score in scores):
-            return None
-        return BpeDropout(self.pieces(ids), scores, self.processor.piece_to_id("<0x00>"))
 
     def spell(self, texts: Sequence[str], encode: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:
         """Encode the stretches of each text between the characters U+2581, and put these back as bytes."""

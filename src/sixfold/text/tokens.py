@@ -3,6 +3,5 @@
 PAD_ID = 0  # fills up a batch; never attended to
 BOS_ID = 1  # the decoder's first input
 EOS_ID = 2  # ends every source and every target
-BACK_ID = EOS_ID  # the decoder's first input where it reads back, from target to source; it is never one elsewhere
 UNK_ID = 3  # demanded by SentencePiece; byte fallback leaves it unused
 NUM_RESERVED = 4 + 256  # and one token for each byte

@@ -7,17 +7,17 @@ same for one key. Every task has a `Recipe` of its own, whose `train` part begin
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar, get_type_hints
+from typing import ClassVar, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
 from sixfold.errors import ConfigError
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
-from sixfold.settings import Wishes, check_keys, parse_settings
+from sixfold.settings import NONE_FORMER, Former, Wishes, check_keys, in_current_keys, parse_settings
 
 AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
 
@@ -68,6 +68,8 @@ class Recipe(BaseModel):
     train: SerializeAsAny[TrainConfig]
     decode: SerializeAsAny[BaseModel]
 
+    former: ClassVar[Mapping[str, Former]] = NONE_FORMER  # keys of earlier versions
+
     @classmethod
     def parts(cls) -> dict[str, type[BaseModel]]:
         """Return the definition of each part."""
@@ -107,7 +109,7 @@ class Plan:
 
 def gather_wishes(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Wishes:
     """Return what a user asks for: a recipe, changed by settings, changed by a time budget."""
-    asked = parse_settings(settings, recipe.known())
+    asked = parse_settings(settings, recipe.known(), recipe.former)
     wishes = merge(recipe, read_recipe(recipe, name) if name else {}, asked)
     return merge(recipe, wishes, {"train": {"minutes": minutes}}) if minutes else wishes
 
@@ -131,6 +133,7 @@ def read_recipe(recipe: type[Recipe], name: str) -> Wishes:
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
     wishes = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
+    wishes = in_current_keys(wishes, recipe.former, str(path))
     check_keys(wishes, recipe.known(), str(path))
     return wishes
 

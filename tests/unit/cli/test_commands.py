@@ -84,7 +84,6 @@ def test_every_setting_has_a_meaning(name: str) -> None:
         ("translate", "--top-k", "decode.top_k"),
         ("translate", "--max-length", "decode.max_length"),
         ("translate", "--prefix", "decode.prefix"),
-        ("translate", "--read-back", "decode.read_back"),
         ("translate", "--alternatives", "decode.alternatives"),
         ("translate", "--seed", "decode.seed"),
         ("score", "--length-penalty", "decode.length_penalty"),

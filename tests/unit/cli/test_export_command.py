@@ -43,14 +43,13 @@ def test_what_other_engines_do_not_do_is_said(command: Command, tmp_path: Path, 
     pytest.importorskip({"ctranslate2": "ctranslate2", "huggingface": "transformers"}[target])
     [model], tokenizer, _ = read(MODEL)
     two = [weights_of(model), weights_of(EncoderDecoder(model.config))]
-    choosing = ModelInfo(model=model.config, decode={"read_back": 0.5})
-    save_model(tmp_path / "two", choosing, two, tokenizer, "two models\n")
+    described = ModelInfo(model=model.config)
+    save_model(tmp_path / "two", described, two, tokenizer, "two models\n")
     for folder, is_said in ((MODEL, False), (tmp_path / "two", True)):
         out = tmp_path / f"out-{is_said}"
         code, output, _ = command("export", folder, "--to", target, "-o", out)
         assert code == 0
-        said = ("first of them alone", "decode.read_back=0")
-        assert [words in output for words in said] == 2 * [is_said]
+        assert ("first of them alone" in output) == is_said
         assert ("the first of its 2 models" in (out / "README.md").read_text()) == is_said
 
 

@@ -18,7 +18,7 @@ Sequence = list[tuple[list[int], Position]]
 
 
 def make_batches(lengths: Lengths, batch_tokens: int = 40, seed: int = 1, pool: int = 3) -> Batches:
-    """Return the batches of pairs of these lengths, an end token each; pools are so small that there are several."""
+    """Return the batches of pairs of these lengths and an end token each, from several small pools."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BATCHES_A_POOL", pool)
         return Batches(np.array(lengths, dtype=np.int32) + 1, batch_tokens, seed)

@@ -23,7 +23,7 @@ def test_every_number_has_bounds_that_are_told(name: str, wrong: float) -> None:
     [
         {"beam": 0}, {"beam": 10**9}, {"n_best": 0}, {"n_best": 10**9}, {"length_penalty": 1e9}, {"sample": 0},
         {"sample": 1.0, "top_p": 0.0}, {"sample": 1.0, "top_p": 1.1}, {"sample": 1.0, "top_k": 0},
-        {"no_repeat": 0}, {"max_length": 0}, {"diverse": 0.0, "n_best": 2},
+        {"no_repeat": 0}, {"max_length": 0},
     ],
 )  # fmt: skip
 def test_a_number_out_of_bounds_is_refused(wish: dict[str, float]) -> None:
@@ -35,14 +35,11 @@ def test_a_number_out_of_bounds_is_refused(wish: dict[str, float]) -> None:
     "wish",
     [
         {"sample": 1.0, "beam": 4},
-        {"sample": 1.0, "diverse": 0.5, "n_best": 2},
         {"sample": 1.0, "require": ("dog",)},
         {"require": ("dog",), "no_repeat": 3},
-        {"require": ("dog",), "diverse": 0.5, "n_best": 2},
         {"top_k": 5},
         {"top_p": 0.5},
         {"seed": 1},
-        {"diverse": 0.5},
         {"min_length": 5, "max_length": 4},
         {"prefix": "The dog", "forbid": ("dog",)},
         {"require": ("a small dog",), "forbid": ("small dog",)},

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sixfold.decode.constraints import Phrase, Required, constrained_search
-from sixfold.decode.diverse import Unlike, diverse_search
 from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
 from sixfold.decode.sampling import Sampler, most_probable, rollout, sample_search
@@ -411,38 +410,6 @@ def test_choosing_the_most_probable_token_is_greedy_search(seed: int) -> None:
     assert [[each.token for each in chosen if each.sentence == i] for i in range(3)] == [
         list(each.tokens) for each in ours
     ]
-
-
-# Diverse
-
-
-@unhurried
-@given(seed=seeds, strength=st.floats(0.1, 5))
-def test_diverse_results_differ_are_in_order_and_have_the_scores_of_the_model(seed: int, strength: float) -> None:
-    oracle = Oracle(seed)
-
-    def search(n_best: int, rules: Sequence[Rule]) -> list[list[Hypothesis]]:
-        options = BeamOptions(6, 0.6, n_best)
-        return beam_search(PrefixStepper(oracle), torch.tensor([LIMIT]), BOS, EOS, options, rules)
-
-    [found] = diverse_search(search, 1, 4, strength, 0.6, SPELLING, EOS)
-    known = {each.tokens: each for each in all_outputs(oracle, 0.6)}
-    assert_same(found, [known[each.tokens] for each in found])
-    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
-    assert len({tuple(text(each.tokens).split()) for each in found}) == len(found)
-    [best] = search(1, ())[0]
-    assert best.tokens in [each.tokens for each in found]
-
-
-def test_a_token_that_was_used_becomes_less_probable_and_the_sum_stays_one() -> None:
-    before = torch.randn(2, V).log_softmax(dim=1)
-    rule = Unlike([[Hypothesis((3, 3, EOS), -1.0, -1.0)], []], 0.7, EOS)
-    after = rule(before.clone(), torch.tensor([[BOS], [BOS]]), torch.tensor([0, 1]))
-    assert after.exp().sum(dim=1).tolist() == pytest.approx([1, 1])
-    ratio = (after[0] - before[0]).tolist()
-    assert ratio[3] - ratio[2] == pytest.approx(-0.7, abs=1e-5)
-    assert ratio[EOS] == pytest.approx(ratio[2], abs=1e-5)
-    assert torch.allclose(after[1], before[1], atol=1e-6)
 
 
 # Ensembles

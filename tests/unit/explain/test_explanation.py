@@ -95,7 +95,6 @@ def test_any_text_is_explained_or_refused(phrases: Translator, text: str) -> Non
         SearchOptions(sample=1.0),
         SearchOptions(beam=17),
         SearchOptions(require=("Hund",)),
-        SearchOptions(n_best=2, diverse=0.5),
     ],
 )
 def test_a_search_without_a_readable_tree_is_refused(phrases: Translator, options: SearchOptions) -> None:

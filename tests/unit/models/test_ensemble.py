@@ -11,7 +11,6 @@ import torch
 
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.options import SearchOptions
-from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import ModelFolderError
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, count_parameters
@@ -27,7 +26,7 @@ TOKENIZER = Tokenizer.learn([*TEXTS, "alter Mann", "der Hund sieht", "kleines Ha
 CONFIG = EncoderDecoderConfig(
     encoder_layers=1, decoder_layers=2, d_model=16, d_ff=24, heads=2, vocabulary=TOKENIZER.vocabulary
 )
-DECODE = DecodeConfig(beam=3, extra_tokens=6, read_back=0.4)
+DECODE = DecodeConfig(beam=3, extra_tokens=6)
 
 
 def make_model() -> EncoderDecoder:
@@ -112,22 +111,10 @@ def test_members_of_one_folder_translate_as_the_same_models_given_one_by_one(
     first, *others = ensemble.models
     one_by_one = Translator([first], TOKENIZER, DECODE, partners=others)
     together = load(save(tmp_path, ensemble), "cpu")
-    options = SearchOptions(n_best=3, read_back=0)
+    options = SearchOptions(n_best=3)
     assert together.search(TEXTS, options) == one_by_one.search(TEXTS, options)
     assert together.score(TEXTS, TEXTS[::-1]) == one_by_one.score(TEXTS, TEXTS[::-1])
     assert together.align(TEXTS[:2], TEXTS[2:4]) == one_by_one.align(TEXTS[:2], TEXTS[2:4])
-
-
-def test_all_members_read_back_and_partners_do_not(ensemble: Ensemble) -> None:
-    (first, *others), special = ensemble.eval().models, TOKENIZER.special
-    hypothesis, source = TOKENIZER.encode("der Hund"), TOKENIZER.encode("the dog sees")
-    inputs = torch.tensor([[*hypothesis, special.eos]]), torch.tensor([[special.reverse, *source]])
-    expected = target_log_probabilities(ensemble(*inputs), torch.tensor([[*source, special.eos]])).sum().detach()
-    [together] = Translator(list(ensemble.models), TOKENIZER, DECODE).scores_back([hypothesis], [source])
-    assert together == pytest.approx(float(expected), abs=1e-4)
-    [alone] = Translator([first], TOKENIZER, DECODE).scores_back([hypothesis], [source])
-    assert alone != pytest.approx(together, abs=1e-2)
-    assert Translator([first], TOKENIZER, DECODE, partners=others).scores_back([hypothesis], [source]) == [alone]
 
 
 def test_each_text_is_translated_alone_as_in_a_batch_by_all_members(ensemble: Ensemble) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import random
-from collections import Counter
 
 import pytest
 import sentencepiece
@@ -162,54 +161,6 @@ def test_a_very_long_line_is_learned_from_without_being_skipped() -> None:
 def test_no_text_at_all_is_refused(texts: list[str]) -> None:
     with pytest.raises(DataError, match="no text"):
         Tokenizer.learn(texts, 8000)
-
-
-# Other spellings
-
-
-@both
-@some_texts
-@given(texts=st.lists(lines, max_size=5), seed=st.integers(0, 2**70))
-def test_sampled_spellings_are_decided_by_the_seed_and_say_the_same(
-    subwords: str, texts: list[str], seed: int
-) -> None:
-    tokenizer = TOKENIZERS[subwords]
-    sampled = tokenizer.sample_batch(texts, dropout=0.4, seed=seed)
-    assert [tokenizer.decode(ids) for ids in sampled] == texts
-    tokenizer.sample_batch(["a draw in between"], dropout=0.4, seed=seed + 1)
-    assert tokenizer.sample_batch(texts, dropout=0.4, seed=seed) == sampled
-
-
-@both
-@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 2, 2**32 - 1, 2**32])
-def test_every_seed_is_honoured_whatever_was_drawn_before(subwords: str, seed: int) -> None:
-    tokenizer = TOKENIZERS[subwords]
-    drawn = []
-    for other in (5, 6):
-        tokenizer.sample_batch(TEXTS, 0.4, other)
-        drawn.append(tokenizer.sample_batch(TEXTS, 0.4, seed))
-    assert drawn[0] == drawn[1]
-
-
-@both
-def test_sampled_spellings_differ_from_the_plain_one_and_between_seeds(subwords: str) -> None:
-    tokenizer = TOKENIZERS[subwords]
-    sampled = [tuple(map(tuple, tokenizer.sample_batch(TEXTS, 0.3, seed))) for seed in range(8)]
-    assert len({*sampled, tuple(map(tuple, tokenizer.encode_batch(TEXTS)))}) == 9
-
-
-def test_the_dropout_is_the_share_of_merges_left_out() -> None:
-    tokenizer = TOKENIZERS["bpe"]
-    assert tokenizer.sample_batch(TEXTS, 0.0, 1) == tokenizer.encode_batch(TEXTS)
-    spelled = tokenizer.sample_batch(TEXTS[:4], 1.0, 1)
-    assert all(len(piece) == 1 for ids in spelled for piece in tokenizer.pieces(ids))
-    lengths = [sum(map(len, tokenizer.sample_batch(TEXTS, dropout, 1))) for dropout in (0.0, 0.1, 0.5, 1.0)]
-    assert lengths == sorted(set(lengths))
-
-
-def test_a_text_is_spelled_in_many_ways_by_many_seeds() -> None:
-    spellings = Counter(tuple(TOKENIZERS["bpe"].sample_batch(["standing"], 0.5, seed)[0]) for seed in range(40))
-    assert len(spellings) > 5
 
 
 # Models that are none

@@ -121,7 +121,7 @@ def test_what_is_unknown_is_refused_and_the_nearest_suggested(wishes: str, unkno
 def test_what_is_like_nothing_known_gets_the_list() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_settings(TranslateRecipe, ["decode.zzz=1"])
-    assert raised.value.hint == "Known: beam, length_penalty, extra_tokens, read_back."
+    assert raised.value.hint == "Known: beam, length_penalty, extra_tokens."
 
 
 def test_an_unknown_key_of_a_file_is_refused_with_the_file(tmp_path: Path) -> None:
@@ -144,7 +144,6 @@ def test_an_unknown_key_of_a_file_is_refused_with_the_file(tmp_path: Path) -> No
         ("train", "optimizer", "sgd"),
         ("train", "layer_decay", 0),
         ("data", "vocabulary", 10),
-        ("data", "subword_dropout", 1),
         ("model", "norm", "no"),
         ("model", "d_model", 10**9),
         ("decode", "beam", 10**9),

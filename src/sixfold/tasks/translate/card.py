@@ -17,7 +17,6 @@ def model_card(info: ModelInfo, parameters: int) -> str:
     shape, decode = cast("EncoderDecoderConfig", info.model), decode_config(info)
     files = info.corpus.get("files")
     names = [str(file["path"]) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-    reading = f", reads back with weight {decode.read_back:g}" if decode.read_back else ""
     members = len(info.weights)
     several = f"{members} Transformers whose predictions are averaged, each with"
     kind = several if members > 1 else "Transformer,"
@@ -35,7 +34,7 @@ feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shap
 | vocabulary | {shape.vocabulary:,} subwords for both languages, any Unicode text |
 | validation | BLEU {scores.get("score", float("nan")):.1f}, loss {scores.get("loss", float("nan")):.3f} \
 at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("conditions", "")}) |
-| decoding | beam {decode.beam}, length penalty {decode.length_penalty}{reading} |
+| decoding | beam {decode.beam}, length penalty {decode.length_penalty} |
 
 The validation text was held out of the training text or given apart; it is of the same kind, so expect less on
 other kinds. The model has no knowledge beyond its training text and can be wrong with confidence.

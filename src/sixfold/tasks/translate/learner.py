@@ -49,13 +49,11 @@ class TranslateLearner:
     def collate(self, records: Records, seed: int) -> Batch:
         """Augment and pad pairs: source (B, M), the decoder's input and what it should answer (B, T)."""
         special = self.tokenizer.special
-        ids = [
-            IdPair(record["source"].tolist(), record["target"].tolist(), special.bos) for record in records.values
-        ]
-        ids = augment(ids, self.recipe, self.tokenizer, seed)
+        ids = [IdPair(record["source"].tolist(), record["target"].tolist()) for record in records.values]
+        ids = augment(ids, self.recipe.data, seed)
         rows = {
             "source": [[*pair.source, special.eos] for pair in ids],
-            "target_in": [[pair.begin, *pair.target] for pair in ids],
+            "target_in": [[special.bos, *pair.target] for pair in ids],
             "target_out": [[*pair.target, special.eos] for pair in ids],
         }
         tensors = {name: torch.from_numpy(pad(each, special.pad)) for name, each in rows.items()}

@@ -26,8 +26,6 @@ WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer 
 JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
 LONG = 25  # epochs
-BOTH_WAYS = 0.2  # of the pairs, in a long run: each text is also written, and read back later
-READING_BACK: dict[str, Json] = {"beam": 8, "read_back": 0.3}  # more to choose from, and how
 EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
 DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
@@ -61,7 +59,7 @@ BASE = Size(
     speed=300,
     own={
         "model": {"dropout": 0.1},
-        "train": {"dropout_rise": 0.0, "both_ways": 0.0},
+        "train": {"dropout_rise": 0.0},
         "decode": {"length_penalty": 0.6},
     },
 )
@@ -70,8 +68,6 @@ BASE = Size(
 def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 1.0) -> Plan:
     """Choose everything the user did not, for a core that trains so many times as fast as usual."""
     automatic = choices(surveyed, minutes_of(wishes), members_wanted(wishes), device, pace)
-    if merge(TranslateRecipe, automatic, wishes)["train"]["both_ways"]:
-        automatic["decode"] |= READING_BACK
     if has_own_shape(wishes):
         automatic["model"] = {}
     recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
@@ -107,7 +103,6 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: f
         "learning_rate": size.learning_rate,
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_rise": DROPOUT_RISE,
-        "both_ways": BOTH_WAYS if epochs >= LONG else 0.0,
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
@@ -202,17 +197,12 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
         yield f"trains {model.members} of them side by side, and averages what they say{why}"
     if train.start == "words":
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
-    if train.both_ways:
-        why = "" if "both_ways" in wishes.get("train", {}) else ": a text that is also written is learned better"
-        yield f"turns {train.both_ways:.0%} of the pairs round{why}"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
     yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
-    if recipe.decode.read_back:
-        yield "reads its translations back, and prefers those from which it can tell the source"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
 from sixfold.models.folder import Json
-from sixfold.settings import suggestion
+from sixfold.settings import Former, suggestion
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
@@ -22,20 +23,9 @@ class DataConfig(BaseModel):
 
     vocabulary: int = Field(8000, ge=262, le=1_000_000, description="subwords shared by both languages")
     subwords: Subwords = "bpe"
-    subword_dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout: other spellings every epoch")
     join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
-
-    @model_validator(mode="after")
-    def check_dropout(self) -> DataConfig:
-        """Refuse to leave out merges where there are none."""
-        if self.subword_dropout and self.subwords != "bpe":
-            raise ConfigError(
-                f"data.subword_dropout leaves out merges, and {self.subwords} subwords have none.",
-                "Use it with --set data.subwords=bpe",
-            )
-        return self
 
 
 class ModelConfig(Architecture):
@@ -54,7 +44,6 @@ class TranslateTrainConfig(TrainConfig):
     start: Literal["random", "words"] = Field(
         "random", description="words: embeddings from which tokens occur together in the pairs"
     )
-    both_ways: float = Field(0.0, ge=0, le=1, description="share of the pairs that are turned round")
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
 
@@ -67,15 +56,11 @@ class TranslateRecipe(Recipe):
     train: TranslateTrainConfig = TranslateTrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
-    @model_validator(mode="after")
-    def check_reading_back(self) -> TranslateRecipe:
-        """Refuse to rerank with a model that was never taught the reverse direction."""
-        if self.decode.read_back and not self.train.both_ways:
-            raise ConfigError(
-                "decode.read_back is for a model that learns both ways, but train.both_ways is 0.",
-                "Add --set train.both_ways=0.2, or leave it out.",
-            )
-        return self
+    former: ClassVar[Mapping[str, Former]] = {
+        "data.subword_dropout": Former(gone="BPE-dropout cost 7 BLEU in as much time (docs/log.md)."),
+        "train.both_ways": Former(gone="training in both directions did not pay for its time (docs/log.md)."),
+        "decode.read_back": Former(gone="noisy-channel reranking did not pay for its time (docs/log.md)."),
+    }
 
     @classmethod
     def known_keys(cls, part: str) -> list[str]:

@@ -80,17 +80,6 @@ def test_a_row_takes_as_many_positions_as_its_size_says(tokenizer: Tokenizer, co
         assert sizes[number].tolist() == [batch.tensors[name].size(1) for name in ("source", "target_out")]
 
 
-def test_other_subwords_are_the_same_text_and_the_seed_decides_which(tokenizer: Tokenizer, corpus: Corpus) -> None:
-    def sources(seed: int) -> list[list[int]]:
-        records = corpus.read(np.arange(3, dtype=np.uint32))
-        batch = learner(tokenizer, subword_dropout=0.5).collate(records, seed)
-        return [[token for token in row if token not in (PAD, EOS)] for row in batch.tensors["source"].tolist()]
-
-    assert [tokenizer.decode(ids) for ids in sources(7)] == [source for source, _ in TEXTS]
-    assert sources(7) == sources(7)
-    assert len({str(sources(seed)) for seed in range(5)}) > 1
-
-
 # The loss
 
 

@@ -9,12 +9,11 @@ import pytest
 
 from sixfold.data.readers import Pair
 from sixfold.data.sample import Sample
-from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS
 from sixfold.tasks.translate.plan import choose, parameter_count
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import ModelConfig, TranslateRecipe
-from sixfold.training.recipe import Plan, Wishes, make_recipe, parse_settings, read_recipe, shipped_recipes
+from sixfold.training.recipe import Plan, make_recipe, parse_settings, read_recipe, shipped_recipes
 
 SIZES = (10, 100, 1_000, 2_000, 5_000, 20_000, 29_000, 100_000, 200_000, 1_000_000, 10_000_000)
 every_size = pytest.mark.parametrize("num_pairs", SIZES)
@@ -104,14 +103,6 @@ def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
     assert short.train.dropout_rise == long.train.dropout_rise > 0
 
 
-def test_a_long_run_goes_both_ways_and_reads_back_and_says_so() -> None:
-    short, long = (choose(surveyed(29_000), {"train": {"minutes": minutes}}) for minutes in (5, 600))
-    assert short.recipe.train.both_ways == 0 < long.recipe.train.both_ways < 0.5
-    assert short.recipe.decode.read_back == 0 < long.recipe.decode.read_back
-    for words in ("of the pairs round", "reads its translations back"):
-        assert [words in " ".join(plan.reasons) for plan in (short, long)] == [False, True]
-
-
 def test_a_run_long_enough_for_several_models_trains_several_and_says_so() -> None:
     plans = [choose(surveyed(10_000), {"train": {"minutes": minutes}}) for minutes in (1, 5, 20, 120, 1000)]
     members = [plan.recipe.model.members for plan in plans]
@@ -144,17 +135,6 @@ def test_a_core_twice_as_fast_gets_the_recipe_of_twice_the_time(minutes: float) 
     faster, longer = recipe_for(minutes, pace=2.0), recipe_for(2 * minutes, pace=1.0)
     assert faster.model == longer.model
     assert faster.train.model_copy(update={"minutes": 2 * minutes}) == longer.train
-
-
-def test_only_a_model_that_learns_both_ways_reads_back() -> None:
-    def read_back(both_ways: float, **decode: float) -> float:
-        wishes: Wishes = {"train": {"minutes": 600, "both_ways": both_ways}, "decode": dict(decode)}
-        return choose(surveyed(29_000), wishes).recipe.decode.read_back
-
-    assert read_back(0) == 0 < read_back(0.1)
-    assert (read_back(0.5, read_back=0.2), read_back(0.5, read_back=0)) == (0.2, 0)
-    with pytest.raises(ConfigError, match=r"both_ways is 0"):
-        read_back(0, read_back=0.5)
 
 
 def test_there_are_as_many_subwords_as_words_that_occur_a_few_times() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture
 from sixfold.tasks.translate.recipe import ModelConfig, TranslateRecipe
-from sixfold.training.recipe import make_recipe, merge, read_recipe, shipped_recipes
+from sixfold.training.recipe import gather_wishes, make_recipe, merge, read_recipe, shipped_recipes
 
 
 def test_an_empty_recipe_is_the_base_model_of_the_paper() -> None:
@@ -67,6 +67,9 @@ def test_a_width_that_the_heads_cannot_share_is_refused_with_a_number_that_works
     assert "heads=3" in raised.value.hint
 
 
-def test_subwords_without_merges_cannot_leave_them_out() -> None:
-    with pytest.raises(ConfigError, match="unigram subwords have none"):
-        make_recipe(TranslateRecipe, {"data": {"subwords": "unigram", "subword_dropout": 0.1}})
+@pytest.mark.parametrize("key", sorted(TranslateRecipe.former))
+def test_a_key_that_is_gone_may_ask_for_nothing_and_is_refused_with_the_reason_otherwise(key: str) -> None:
+    with pytest.warns(FutureWarning, match=f"{key} is gone: .*docs/log.md"):
+        assert gather_wishes(TranslateRecipe, None, [f"{key}=0"], minutes=0) == {}
+    with pytest.raises(ConfigError, match=f"{key} is gone"):
+        gather_wishes(TranslateRecipe, None, [f"{key}=0.2"], minutes=0)
