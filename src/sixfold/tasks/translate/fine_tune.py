@@ -15,14 +15,13 @@ from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import Json
 from sixfold.settings import Wishes
-from sixfold.tasks.translate.plan import BOTH_WAYS, CHARACTERS_A_TOKEN, UNLIMITED, pick
+from sixfold.tasks.translate.plan import CHARACTERS_A_TOKEN, UNLIMITED
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
-RATES = ((256, 2e-4), (512, 1e-4))  # by width below: a tenth of what the plan takes for a new model of it
-LOWEST_RATE = 7e-5  # of wider models
+RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
 MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs come again more often; many teach enough in a few passes
 FEWEST_STEPS = 100
 VALIDATIONS = 10  # spread over the run, so that the one before forgetting begins is among them
@@ -83,9 +82,8 @@ def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
         "start": "random",
         "batch_tokens": batch_tokens,
         "schedule": "linear_decay",
-        "learning_rate": pick(d_model, RATES, LOWEST_RATE),
+        "learning_rate": RATE if d_model < WIDE else RATE_OF_WIDE,
         "warmup_steps": 20 if minutes else max(20, min(400, steps // 10)),
-        "both_ways": BOTH_WAYS if wishes["decode"]["read_back"] else 0.0,
         "max_grad_norm": 1.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": steps // VALIDATIONS,
@@ -115,8 +113,6 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
     yield "starts from the base's weights, without co-occurrence initialisation, which would overwrite them"
     yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
     yield f"dropout {model.dropout:g} from the first step, because the same pairs come again and again"
-    if train.both_ways:
-        yield f"reverses {train.both_ways:.0%} of the pairs, because the base reranks in the reverse direction"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     yield f"{length} of {train.batch_tokens:,} tokens a step; the learning rate falls to zero"
     own = decode_config(base.info)
