@@ -55,59 +55,70 @@ class JsonOptions:
         check_bounds(self)
 
 
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder.")]
+InputFile = Annotated[str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")]
+Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")]
+NBest = Annotated[int | None, typer.Option(help="Translations of each line, best first.")]
+Sample = Annotated[
+    float | None,
+    typer.Option(metavar="TEMPERATURE", help="Draw each token at random; a low temperature is careful."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="See below; for example decode.top_k=10; repeatable."),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PHRASE", help="Stands in every translation; repeatable.", rich_help_panel=CONTENT),
+]
+Forbid = Annotated[
+    list[str] | None, typer.Option(metavar="PHRASE", help="Stands in none; repeatable.", rich_help_panel=CONTENT)
+]
+Protect = Annotated[
+    bool,
+    typer.Option(
+        "--protect",
+        help="Addresses, placeholders such as {name} and %s, and inline tags stay as they are.",
+        rich_help_panel=CONTENT,
+    ),
+]
+Partners = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="MODEL",
+        help="Ensemble with another model of the same tokenizer; repeatable.",
+        rich_help_panel=ENGINE,
+    ),
+]
+InPrecision = Annotated[
+    Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
+]
+NumWorkers = Annotated[
+    int,
+    typer.Option(min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)]
+
+
 def translate(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
-    file: Annotated[
-        str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")
-    ] = "-",
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations of each line, best first.")] = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(metavar="TEMPERATURE", help="Draw each token at random; a low temperature is careful."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example decode.top_k=10; repeatable."),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PHRASE", help="Stands in every translation; repeatable.", rich_help_panel=CONTENT),
-    ] = None,
-    forbid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PHRASE", help="Stands in none; repeatable.", rich_help_panel=CONTENT),
-    ] = None,
-    protect: Annotated[
-        bool,
-        typer.Option(
-            "--protect",
-            help="Addresses, placeholders such as {name} and %s, and inline tags stay as they are.",
-            rich_help_panel=CONTENT,
-        ),
-    ] = False,
-    partners: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--with",
-            metavar="MODEL",
-            help="Ensemble with another model of the same tokenizer; repeatable.",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    precision: Annotated[
-        Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
-    ] = Precision.float32,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE
-        ),
-    ] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)] = "auto",
+    model: ModelFolder,
+    file: InputFile = "-",
+    beam: Beam = None,
+    n_best: NBest = None,
+    sample: Sample = None,
+    as_json: AsJson = False,
+    settings: Set = None,
+    require: Require = None,
+    forbid: Forbid = None,
+    protect: Protect = False,
+    partners: Partners = None,
+    precision: InPrecision = Precision.float32,
+    workers: NumWorkers = 0,
+    device: Device = "auto",
 ) -> None:
     """Translate text, line by line.
 
@@ -125,7 +136,7 @@ def translate(
     options, in_json = read_options(flags, settings)
     refuse_unseen(in_json, as_json)
     translator = load(model, device, partners or (), precision.value, workers or num_cores())
-    can_stream = translator.prepare(options).can_stream  # refuses before a line is read
+    can_stream = translator.decoder.plan(options).can_stream  # refuses before a line is read
     with reader_may_leave():
         if is_typed(file) and can_stream and not (as_json or protect):
             answer_typed_lines(translator, file, options)

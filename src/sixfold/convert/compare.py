@@ -83,7 +83,7 @@ def is_comparable(text: str, translation: Translation) -> bool:
 def compare_texts(ours: Translator, theirs: Engine, texts: Sequence[str], found: Sequence[Translation]) -> int:
     """Refuse another greedy translation than ours; return how many differ by nothing but a tie."""
     # What our limit cut is cut there too; what ended by itself gets room to fail to.
-    limits = [min(each.num_tokens + 10 * (not each.is_cut), ours.longest_target) - 1 for each in found]
+    limits = [min(each.num_tokens + 10 * (not each.is_cut), ours.decoder.longest_target) - 1 for each in found]
     outputs, num_ties = theirs.translate(texts, limits), 0
     for text, our, their, limit in zip(texts, found, outputs, limits, strict=True):
         if our.text.strip() == their.text.replace("\n", " ").strip():

@@ -284,7 +284,7 @@ class HuggingFaceEngine:
                 [torch.full((len(batch), 1), self.model.config.decoder_start_token_id), target_out[:, :-1]], dim=1
             )
             logits = self.model(**tokens, decoder_input_ids=target_in).logits
-            scores += target_log_probabilities(logits, target_out).sum(dim=1).tolist()
+            scores += target_log_probabilities(logits, target_out, self.tokenizer.pad_token_id).sum(dim=1).tolist()
         return scores
 
 

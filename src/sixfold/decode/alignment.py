@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sixfold.decode.scoring import forced_batch
 from sixfold.models.encoder_decoder import EncoderDecoder, Kind
-from sixfold.text import Tokenizer
+from sixfold.text import SpecialIds, Tokenizer
 from sixfold.text.words import Link, Span, token_spans, words
 
 TINY = 1e-9
@@ -31,7 +31,7 @@ def align_ids(
     targets: Sequence[list[int]],
 ) -> list[list[Link]]:
     """Return the links between the texts of one batch of token ids (without marks); models are averaged."""
-    each = torch.stack([source_attention(model, sources, targets) for model in models])
+    each = torch.stack([source_attention(model, tokenizer.special, sources, targets) for model in models])
     attention = each.mean(dim=0).cpu()
     return [
         word_links(tokenizer, source, target, attention[i, : len(target), : len(source)])
@@ -40,9 +40,11 @@ def align_ids(
 
 
 @torch.inference_mode()
-def source_attention(model: EncoderDecoder, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
+def source_attention(
+    model: EncoderDecoder, special: SpecialIds, sources: Sequence[list[int]], targets: Sequence[list[int]]
+) -> Tensor:
     """Return how much the model looked at each source token to write each target token (B, T, M)."""
-    source, target_in, _ = forced_batch(model, sources, targets)
+    source, target_in, _ = forced_batch(model, special, sources, targets)
     attention = torch.zeros(*target_in.shape, source.size(1), device=source.device)
 
     def watch(kind: Kind, weights: Tensor) -> None:

@@ -1,32 +1,25 @@
-"""From options to a search: which parts are needed, and how they go together.
-
-Shapes: S sentences.
-"""
+"""From options to a search: which parts are needed, and how they go together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
-from torch import Tensor
-
 from sixfold.decode.config import DecodeConfig
-from sixfold.decode.constraints import Phrase, Required, constrained_search
+from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
+from sixfold.decode.engine import Engine
 from sixfold.decode.options import BOUNDS, SearchOptions
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
-from sixfold.decode.sampling import Choose, Sampler, most_probable, sample_search
-from sixfold.decode.search import BeamOptions, Hypothesis, Rule, Stepper, beam_search, greedy_search
+from sixfold.decode.sampling import Draws, Sampler
+from sixfold.decode.search import BeamOptions, BestFirst, Rule, Search, Strategy, Watch
 from sixfold.errors import ConfigError
 from sixfold.text import Tokenizer
 from sixfold.text.spelling import Spelling
-from sixfold.text.tokens import BOS_ID, EOS_ID
 
 DEFAULT_SEED = 1
-Start = Callable[[int], Stepper]
-"""Begin a batch of sentences, each so many times."""
 
 
-class Search:
+class SearchPlan:
     """The search that some options ask of a model; made once, used for any number of batches."""
 
     def __init__(
@@ -37,7 +30,7 @@ class Search:
         spelling: Spelling,
         longest_target: int,
     ) -> None:
-        self.options, self.spelling = options, spelling
+        self.options, self.spelling, self.special = options, spelling, tokenizer.special
         self.extra_tokens, self.longest_target = defaults.extra_tokens, longest_target
         self.beam = resolve(options, defaults)
         self.prefix = ForcedPrefix(options.prefix, spelling) if options.prefix else None
@@ -49,7 +42,12 @@ class Search:
     @property
     def width(self) -> int:
         """How many hypotheses of a sentence are in memory at once."""
-        return self.options.n_best if self.options.sample else self.beam.beam
+        return self.num_draws * self.beam.beam
+
+    @property
+    def num_draws(self) -> int:
+        """How many searches of a sentence there are: one, or one for each random draw."""
+        return self.options.n_best if self.options.sample else 1
 
     @property
     def can_stream(self) -> bool:
@@ -76,11 +74,11 @@ class Search:
                 f"min-length must be at most {longest} with this model, but is {self.options.min_length}."
             )
 
-    def limits(self, lengths: Tensor) -> Tensor:
-        """Return the most tokens (S,) of each output, end mark included, for sources of these lengths (S,)."""
+    def limit(self, length: int) -> int:
+        """Return the most tokens of an output, end token included, for a source of this length."""
         least = max(self.wanted_tokens, self.options.min_length) + 1
-        limits = (lengths + self.extra_tokens).clamp(min=least, max=self.longest_target)
-        return limits if self.options.max_length is None else limits.clamp(max=self.options.max_length + 1)
+        limit = min(max(length + self.extra_tokens, least), self.longest_target)
+        return limit if self.options.max_length is None else min(limit, self.options.max_length + 1)
 
     @cached_property
     def rules(self) -> list[Rule]:
@@ -91,49 +89,39 @@ class Search:
         if self.options.no_repeat:
             rules.append(NoRepeat(self.options.no_repeat))
         if self.options.min_length:
-            rules.append(MinLength(self.options.min_length, EOS_ID))
+            rules.append(MinLength(self.options.min_length, self.special.eos))
         if self.forbidden:
             rules.append(self.forbidden)
         return rules
 
-    def choose(self, places: Sequence[int]) -> Choose:
-        """Return how to choose the tokens of texts that stand in these places of the input."""
+    def search(
+        self, engine: Engine, ids: Sequence[list[int]], places: Sequence[int], watch: Watch | None = None
+    ) -> Search:
+        """Return the search of a batch of token ids, which stand in these places of the input."""
+        limits = [self.limit(len(row)) for row in ids for _ in range(self.num_draws)]
+        sources = [[*row, self.special.eos] for row in ids for _ in range(self.num_draws)]
+        prompts = [[self.special.bos] for _ in sources]
+        stepper = engine.start(sources, prompts)
+        return Search(stepper, prompts, limits, self.strategy(places), self.beam, self.rules, watch)
+
+    def strategy(self, places: Sequence[int]) -> Strategy:
+        """Return which candidates there are and which go on, for texts in these places of the input."""
         options = self.options
-        if options.sample is None:
-            return most_probable
-        draws = [(place, draw) for place in places for draw in range(options.n_best)]
-        seed = DEFAULT_SEED if options.seed is None else options.seed
-        return Sampler(options.sample, options.top_k or 0, options.top_p or 1.0, seed, draws)
-
-    def run(self, start: Start, limits: Tensor, places: Sequence[int]) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each sentence: the best ones first, or draws in the order they were drawn."""
-        if self.options.sample is not None:
-            return self.draw(start, limits, places)
-        return self.best(start, limits)
-
-    def best(self, start: Start, limits: Tensor) -> list[list[Hypothesis]]:
-        """Return the best hypotheses of each sentence."""
-        stepper, rules, beam = start(1), self.rules, self.beam
+        if options.sample is not None:
+            draws = [(place, draw) for place in places for draw in range(options.n_best)]
+            seed = DEFAULT_SEED if options.seed is None else options.seed
+            sampler = Sampler(options.sample, options.top_k or 0, options.top_p or 1.0, seed, draws)
+            return Draws(sampler, self.special.eos)
         if self.required:
-            return constrained_search(stepper, limits, BOS_ID, EOS_ID, beam, self.required, rules)
-        if beam.beam == 1:
-            return [[best] for best in greedy_search(stepper, limits, BOS_ID, EOS_ID, beam.alpha, rules)]
-        return beam_search(stepper, limits, BOS_ID, EOS_ID, beam, rules)
-
-    def draw(self, start: Start, limits: Tensor, places: Sequence[int]) -> list[list[Hypothesis]]:
-        """Return independent draws of each sentence."""
-        count = self.options.n_best
-        limits = limits.repeat_interleave(count)
-        rules, choose = self.rules, self.choose(places)
-        found = sample_search(start(count), limits, BOS_ID, EOS_ID, choose, self.beam.alpha, rules)
-        return [found[begin : begin + count] for begin in range(0, len(found), count)]
+            return TowardsPhrases(self.beam, self.special.eos, self.required)
+        return BestFirst(self.beam, self.special.eos)
 
 
 def resolve(options: SearchOptions, defaults: DecodeConfig) -> BeamOptions:
     """Fill in what the model folder decides, and refuse what does not go with it."""
     alpha = defaults.length_penalty if options.length_penalty is None else options.length_penalty
     if options.sample is not None:
-        return BeamOptions(1, alpha, options.n_best)
+        return BeamOptions(1, alpha)
     beam = defaults.beam if options.beam is None else options.beam
     if options.n_best > beam:
         raise ConfigError(

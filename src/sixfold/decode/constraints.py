@@ -8,27 +8,15 @@ which pays for a phrase is not driven out by those that have yet to pay (dynamic
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from sixfold.decode.search import (
-    NEVER,
-    Beam,
-    BeamOptions,
-    Candidate,
-    Hypothesis,
-    Rule,
-    Stepper,
-    best_extensions,
-    finish,
-    go_on,
-    predict,
-    search_beams,
-)
+from sixfold.decode.extensions import best_extensions
+from sixfold.decode.search import NEVER, Beam, BeamOptions, Candidate, Stepper, TokenSet
 from sixfold.text.spelling import Spelling, written
 from sixfold.text.words import is_of_a_word, occurs
 
@@ -125,83 +113,72 @@ def may_begin(phrase: str, text: str) -> bool:
     return unicodedata.category(text[-1]) in OPENING or text[-1] in "\"'/"
 
 
-def constrained_search(
-    stepper: Stepper,
-    limits: Tensor,
-    bos: int,
-    eos: int,
-    options: BeamOptions,
-    required: Required,
-    rules: Sequence[Rule] = (),
-) -> list[list[Hypothesis]]:
-    """Return the n best hypotheses of each sentence that contain all phrases; none where the rules allow none.
+@dataclass(frozen=True)
+class TowardsPhrases:
+    """The strategy of a beam search whose outputs contain all required phrases.
 
     Every hypothesis keeps room for what it still has to write, so a limit above `required.most_tokens` suffices.
     """
 
-    def step(alive: list[Beam]) -> None:
-        extensions = extend(stepper, alive, eos, options, required, rules, limits)
-        for beam, candidates in zip(alive, extensions, strict=True):
-            advance(beam, candidates, eos, options, required)
+    options: BeamOptions
+    eos: int
+    required: Required
 
-    return search_beams(stepper, limits, bos, options, step)
+    def candidates(
+        self, stepper: Stepper, beams: Sequence[Beam], forbidden: Sequence[TokenSet] | None
+    ) -> list[list[Candidate]]:
+        """Return the candidates of each sentence, best first.
 
-
-def extend(
-    stepper: Stepper,
-    alive: list[Beam],
-    eos: int,
-    options: BeamOptions,
-    required: Required,
-    rules: Sequence[Rule],
-    limits: Tensor,
-) -> list[list[Candidate]]:
-    """Return the candidates of each sentence, best first: the best of all, and for each hypothesis its best two
-    tokens, its end and every token that goes on with a phrase.
-    """
-    prefixes = [prefix for beam in alive for prefix in beam.prefixes]
-    sentences = [beam.sentence for beam in alive for _ in beam.prefixes]
-    numbers, log_total = predict(stepper, prefixes, sentences, rules, limits.device)
-    before = torch.tensor([beam.scores for beam in alive], dtype=numbers.dtype, device=numbers.device)  # (S, K)
-    offsets = before - log_total.view_as(before)
-    numbers = numbers.view(*before.shape, -1)  # (S, K, V)
-    best = [part.tolist() for part in best_extensions(numbers, offsets, 2 * options.beam)]
-    own_best = numbers.topk(min(2, numbers.size(2)), dim=2).indices.tolist()
-    found = []
-    for i, beam in enumerate(alive):
-        tokens = [
-            (parent, token)
-            for parent, prefix in enumerate(beam.prefixes)
-            for token in (eos, *own_best[i][parent], *required.progress(prefix[1:]).following)
+        These are the best of all, and for each hypothesis its best two tokens, its end and every token that goes
+        on with a phrase.
+        """
+        log_probs = stepper.step([prefix[-1] for beam in beams for prefix in beam.prefixes], forbidden)
+        offsets = torch.tensor([beam.scores for beam in beams], dtype=log_probs.dtype, device=log_probs.device)
+        log_probs = log_probs.view(*offsets.shape, -1)  # (S, K, V)
+        best = (part.tolist() for part in best_extensions(log_probs, offsets, 2 * self.options.beam))
+        own_best = log_probs.topk(min(2, log_probs.size(2)), dim=2).indices.tolist()
+        totals = log_probs + offsets[:, :, None]
+        return [
+            self.of_sentence(beam, totals[place], own_best[place], map(Candidate, *of_all))
+            for place, (beam, *of_all) in enumerate(zip(beams, *best, strict=True))
         ]
-        parents, newest = (torch.tensor(part, device=numbers.device) for part in zip(*tokens, strict=True))
-        scores = (numbers[i, parents, newest] + offsets[i, parents]).tolist()
-        candidates = {pair: Candidate(score, *pair) for pair, score in zip(tokens, scores, strict=True)}
-        candidates.update(
-            {(p, t): Candidate(s, p, t) for s, p, t in zip(*(part[i] for part in best), strict=True)}
+
+    def of_sentence(
+        self, beam: Beam, totals: Tensor, own_best: list[list[int]], best: Iterable[Candidate]
+    ) -> list[Candidate]:
+        """Return the candidates of one sentence, given log-probabilities of all tokens (K, V)."""
+        pairs = [
+            (parent, token)
+            for parent in range(len(beam.prefixes))
+            for token in (self.eos, *own_best[parent], *self.required.progress(beam.output(parent)).following)
+        ]
+        parents, tokens = (torch.tensor(part, device=totals.device) for part in zip(*pairs, strict=True))
+        found = dict(
+            zip(pairs, map(Candidate, totals[parents, tokens].tolist(), *zip(*pairs, strict=True)), strict=True)
         )
-        found.append(sorted(candidates.values(), key=lambda each: (-each.score, each.parent, each.token)))
-    return found
+        found.update({(each.parent, each.token): each for each in best})
+        return sorted(found.values(), key=lambda each: (-each.score, each.parent, each.token))
 
+    def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+        """Finish the complete candidates that end, and go on with the best of each bank.
 
-def advance(beam: Beam, candidates: list[Candidate], eos: int, options: BeamOptions, required: Required) -> None:
-    """Finish the complete candidates that end, and go on with the best of each bank.
-
-    To end, a candidate must be among those that would be chosen to go on.
-    """
-    banks: dict[int, list[Candidate]] = {}
-    for candidate in candidates:
-        tokens = [*beam.prefixes[candidate.parent][1:], candidate.token]
-        progress = required.progress(tokens)
-        has_room = progress.needed < beam.limit - len(tokens) if candidate.token != eos else progress.is_complete
-        if candidate.score > NEVER and has_room:
-            banks.setdefault(progress.bank, []).append(candidate)
-    for candidate in share(banks, options.beam):
-        if candidate.token == eos:
-            wish = next(each.token for each in candidates if each.parent == candidate.parent)
-            finish(beam, candidate, wish != eos and beam.length >= beam.limit, options)
-    open_ends = {bank: [each for each in row if each.token != eos] for bank, row in banks.items()}
-    go_on(beam, share(open_ends, options.beam), options.beam)
+        To end, a candidate must be among those that would be chosen to go on.
+        """
+        banks: dict[int, list[Candidate]] = {}
+        for candidate in candidates:
+            output = [*beam.output(candidate.parent), candidate.token]
+            progress = self.required.progress(output)
+            is_end = candidate.token == self.eos
+            has_room = progress.is_complete if is_end else progress.needed < beam.limit - len(output)
+            if candidate.score > NEVER and has_room:
+                banks.setdefault(progress.bank, []).append(candidate)
+        width = self.options.beam
+        ended = [each for each in share(banks, width) if each.token == self.eos]
+        if beam.length >= beam.limit:
+            favourites = {each.parent: each.token for each in reversed(candidates)}
+            ended = [each._replace(is_cut=favourites[each.parent] != self.eos) for each in ended]
+        open_ends = {bank: [each for each in row if each.token != self.eos] for bank, row in banks.items()}
+        return ended, share(open_ends, width)
 
 
 def share(banks: dict[int, list[Candidate]], beam: int) -> list[Candidate]:

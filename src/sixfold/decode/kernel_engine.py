@@ -1,4 +1,4 @@
-"""The engine on compiled kernels: what `decode/engine.py` computes, one call for a whole step.
+"""The engine on compiled kernels: what `decode/torch_engine.py` computes, one call for a whole step.
 
 Nothing is padded and nothing is moved. The memory of a batch is the tokens of its sentences one after the other;
 keys and values of the target stay in the block that their step has filled; a row's history says which row of each
@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
 from typing import TypeVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sixfold.decode.engine import (
-    PIECE,
-    UNSEEN,
-    Engine,
-    EngineStepper,
-    log_probabilities,
-)
+from sixfold.decode.engine import Engine, padded_length, prefill
+from sixfold.decode.extensions import BLOCK, best_of, log_probabilities
 from sixfold.decode.matrices import Precision, rounded
-from sixfold.decode.search import BLOCK, Extensions
+from sixfold.decode.search import Extensions, TokenSet
+from sixfold.decode.torch_engine import PIECE, UNSEEN, TorchEngine
 from sixfold.kernels.decoding import (
     AttentionStructure,
     Kernels,
@@ -38,7 +36,6 @@ from sixfold.kernels.decoding import (
     PredictionStructure,
     SourceStructure,
     StepStructure,
-    find_kernels,
 )
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn.layout import (
@@ -49,20 +46,11 @@ from sixfold.nn.layout import (
     final_norm_weights,
     layers_of,
 )
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from sixfold.text import SpecialIds
 
-MARKS = torch.tensor([PAD_ID, BOS_ID, UNK_ID])  # no text, never chosen
 Number = TypeVar("Number", int, float)
 POSITIONS = 64  # of which there is room at the start
-
-
-def open_engine(model: EncoderDecoder, precision: Precision = "float32") -> Engine | KernelEngine:
-    """Lay a model out for decoding, on compiled kernels where there are any."""
-    if KernelEngine.supports(model):
-        kernels = find_kernels().kernels
-        if kernels is not None:
-            return KernelEngine(model, precision, kernels)
-    return Engine(model, precision)
+TRIAL_SOURCES = [[5, 6, 7, 8, 9, 4, 2], [11, 12, 2]]
 
 
 class Packing:
@@ -138,8 +126,9 @@ class KernelEngine:
 
     is_padded = False  # the sentences of a batch may have any lengths
 
-    def __init__(self, model: EncoderDecoder, precision: Precision, kernels: Kernels) -> None:
-        self.model, self.kernels = model, kernels
+    def __init__(self, model: EncoderDecoder, special: SpecialIds, precision: Precision, kernels: Kernels) -> None:
+        self.model, self.special, self.kernels = model, special, kernels
+        self.never_chosen = torch.tensor(special.never_chosen)
         self.packing = packing = Packing(kernels, precision)
         config = model.config
         self.vocabulary, self.d_model = model.head.weight.shape
@@ -172,9 +161,8 @@ class KernelEngine:
         self.address = ctypes.addressof(self.structure)
 
     @staticmethod
-    def supports(model: EncoderDecoder) -> bool:
-        """Return whether the kernels compute what this model is: the paper's layers, in float32 on a CPU."""
-        config, weight = model.config, model.head.weight
+    def supports(config: EncoderDecoderConfig, weight: Tensor) -> bool:
+        """Return whether the kernels compute such a model: the paper's layers, in float32 on a CPU."""
         is_plain = config.norm_kind == "layer" and config.activation == "relu" and not config.gated
         return is_plain and weight.device.type == "cpu" and weight.dtype == torch.float32
 
@@ -189,9 +177,12 @@ class KernelEngine:
         """Pad rows (…, d_model) to the width that the kernels want."""
         return F.pad(rows, [0, self.padding]) if self.padding else rows.contiguous()
 
-    def start(self, source: Tensor) -> KernelStepper:
-        """Read the sentences (S, M), padded at their end; return a stepper before the begin mark."""
-        return KernelStepper(self, source)
+    @torch.inference_mode()
+    def start(self, sources: Sequence[list[int]], prompts: Sequence[list[int]]) -> KernelStepper:
+        """Read the sources and the prompts."""
+        stepper = KernelStepper(self, sources)
+        stepper.prompt_log_probabilities = prefill(stepper, prompts)
+        return stepper
 
     def room(self, rows: int, positions: int) -> Tensor:
         """Return memory for the kernels to work in."""
@@ -229,23 +220,38 @@ def layers(structures: list[LayerStructure]) -> ctypes.Array[LayerStructure]:
     return (LayerStructure * len(structures))(*structures)
 
 
+class ForbiddenTokens:
+    """The tokens that may not follow each row, as the kernels read them from arrays that this object keeps."""
+
+    def __init__(self, forbidden: Sequence[TokenSet] | None) -> None:
+        self.tokens_address = self.begins_address = self.ends_address = None
+        if forbidden is not None:
+            self.tokens = np.concatenate(forbidden)
+            self.ends = np.cumsum([len(each) for each in forbidden])
+            self.begins = np.concatenate([[0], self.ends[:-1]])
+            self.tokens_address, self.begins_address, self.ends_address = (
+                each.ctypes.data for each in (self.tokens, self.begins, self.ends)
+            )
+
+
 class KernelStepper:
     """The decoding of one batch, as a search sees it."""
 
-    def __init__(self, engine: KernelEngine, source: Tensor) -> None:
+    def __init__(self, engine: KernelEngine, sources: Sequence[list[int]]) -> None:
         self.engine = engine
         self.most_extensions = engine.kernels.most_extensions
         shape = engine.structure
-        is_token = source != PAD_ID
-        self.lengths = is_token.sum(dim=1)  # (S,)
-        self.begins = self.lengths.cumsum(0) - self.lengths  # (S,): in the memory
-        tokens = source[is_token]  # (N,)
-        self.longest = source.size(1)
+        lengths = [len(source) for source in sources]
+        self.lengths = torch.tensor(lengths)  # (S,)
+        self.begins = torch.tensor([0, *accumulate(lengths[:-1])])  # (S,): in the memory
+        tokens = torch.tensor([*chain(*sources)])  # (N,)
+        self.longest = padded_length(max(lengths))
+        self.prompt_log_probabilities: list[float] = []
         self.memory = unfilled(shape.decoder_layers, tokens.numel(), 2 * shape.all_heads)
         self.encode(tokens)
         self.blocks: list[Tensor] = []  # of each step: keys and values (layers, R, 2h)
         self.addresses, self.block_rows = array("Q"), array("q")
-        self.history = torch.empty(source.size(0), POSITIONS, dtype=torch.long)  # (R, room for T)
+        self.history = torch.empty(len(sources), POSITIONS, dtype=torch.long)  # (R, room for T)
         self.work = torch.empty(0, dtype=torch.uint8)
         self.hidden_rows = unfilled(0)
 
@@ -309,62 +315,89 @@ class KernelStepper:
         if self.work.numel() < (needed := self.engine.kernels.room_for(self.engine.address, rows, positions)):
             self.work = torch.empty(needed, dtype=torch.uint8)
 
-    def step(self, tokens: Tensor) -> Tensor:
+    @torch.inference_mode()
+    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
         """Return the log-probabilities (R, V) of the next token."""
-        return log_probabilities(self.step_logits(tokens), self.engine.vocabulary)
+        return log_probabilities(self.logits(tokens, forbidden), self.engine.vocabulary)
 
-    def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
-        engine, width = self.engine, tokens.numel() // self.lengths.numel()
-        sentences = max(1, PIECE // (engine.vocabulary * width))
-        for hidden in self.hidden(tokens.tolist()).split(sentences * width):
-            rows = hidden.size(0)
-            logits = unfilled(rows, engine.structure.projection.outputs)
-            totals, ends = unfilled(2, rows)
-            arguments = self.prediction(hidden, width)
-            arguments.log_totals, arguments.ends = totals.data_ptr(), ends.data_ptr()
-            engine.kernels.write_logits(engine.address, ctypes.addressof(arguments), logits.data_ptr())
-            yield logits, totals
+    @torch.inference_mode()
+    def extend(
+        self,
+        tokens: list[int],
+        scores: list[list[float]],
+        count: int,
+        forbidden: Sequence[TokenSet] | None = None,
+    ) -> Extensions:
+        """Return the best extensions of each sentence; many are found by torch."""
+        if count > self.most_extensions:
+            return best_of(self.logits(tokens, forbidden), scores, count, self.engine.special.eos)
+        return self.best(self.hidden(tokens), scores, count, forbidden)
 
-    def step_best(self, tokens: list[int], before: list[float], count: int) -> Extensions:
-        """Return the best extensions of each sentence, for rows with these log-probabilities (R,) so far."""
-        engine, rows, sentences = self.engine, len(tokens), self.lengths.numel()
-        arguments = self.prediction(self.hidden(tokens), rows // sentences)
-        given, totals, ends, favourites = array("f", before), floats(rows), floats(rows), whole_numbers(rows)
-        scores = floats(sentences * count)
+    def best(
+        self, hidden: Tensor, scores: list[list[float]], count: int, forbidden: Sequence[TokenSet] | None
+    ) -> Extensions:
+        """Return the best extensions of rows with this output of the decoder (R, d)."""
+        engine, rows, sentences = self.engine, hidden.size(0), len(scores)
+        banned = ForbiddenTokens(forbidden)
+        arguments = self.prediction(hidden, rows // sentences, banned)
+        given, totals, ends, favourites = (
+            array("f", chain.from_iterable(scores)),
+            floats(rows),
+            floats(rows),
+            whole_numbers(rows),
+        )
+        found = floats(sentences * count)
         parents, chosen = whole_numbers(sentences * count), whole_numbers(sentences * count)
         arguments.count, arguments.before, arguments.log_totals = count, address(given), address(totals)
         arguments.ends, arguments.favourites = address(ends), address(favourites)
-        arguments.scores, arguments.parents, arguments.tokens = address(scores), address(parents), address(chosen)
+        arguments.scores, arguments.parents, arguments.tokens = address(found), address(parents), address(chosen)
         engine.kernels.find_best(engine.address, ctypes.addressof(arguments))
         return Extensions(
-            in_rows(scores, count),
+            in_rows(found, count),
             in_rows(parents, count),
             in_rows(chosen, count),
             ends.tolist(),
             favourites.tolist(),
         )
 
-    def prediction(self, hidden: Tensor, width: int) -> PredictionStructure:
-        """Return what `step_logits` and `step_best` need to know."""
+    def logits(
+        self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
+        engine, width, begin = self.engine, len(tokens) // self.lengths.numel(), 0
+        sentences = max(1, PIECE // (engine.vocabulary * width))
+        for hidden in self.hidden(tokens).split(sentences * width):
+            rows = hidden.size(0)
+            banned = ForbiddenTokens(None if forbidden is None else forbidden[begin : begin + rows])
+            logits, totals, ends = unfilled(rows, engine.structure.projection.outputs), *unfilled(2, rows)
+            arguments = self.prediction(hidden, width, banned)
+            arguments.log_totals, arguments.ends = totals.data_ptr(), ends.data_ptr()
+            engine.kernels.write_logits(engine.address, ctypes.addressof(arguments), logits.data_ptr())
+            begin += rows
+            yield logits, totals
+
+    def prediction(self, hidden: Tensor, width: int, banned: ForbiddenTokens) -> PredictionStructure:
+        """Return what both ways to look at the vocabulary need to know."""
         return PredictionStructure(
             x=hidden.data_ptr(),
             rows=hidden.size(0),
             width=width,
-            marks=MARKS.data_ptr(),
-            num_marks=MARKS.numel(),
-            end_mark=EOS_ID,
+            marks=self.engine.never_chosen.data_ptr(),
+            num_marks=self.engine.never_chosen.numel(),
+            end_mark=self.engine.special.eos,
+            forbidden=banned.tokens_address,
+            next_forbidden=banned.begins_address,
+            end_forbidden=banned.ends_address,
             room=self.work.data_ptr(),
         )
 
-    def select(self, sentences: Tensor | None, rows: Tensor) -> None:
+    @torch.inference_mode()
+    def select(self, sentences: list[int] | None, rows: list[int]) -> None:
         """Keep these sentences (None: all) and these rows, in this order."""
-        self.history = self.history.index_select(0, rows)
+        self.history = self.history.index_select(0, torch.tensor(rows))
         if sentences is not None:
-            self.begins, self.lengths = (
-                self.begins.index_select(0, sentences),
-                self.lengths.index_select(0, sentences),
-            )
+            kept = torch.tensor(sentences)
+            self.begins, self.lengths = self.begins.index_select(0, kept), self.lengths.index_select(0, kept)
 
 
 # The trial of a new library
@@ -373,27 +406,30 @@ class KernelStepper:
 @torch.inference_mode()
 def try_out(path: str) -> None:
     """Fail unless a library computes what torch does; it may also take the whole process down."""
-    kernels = Kernels(ctypes.CDLL(path))
+    kernels, special = Kernels(ctypes.CDLL(path)), SpecialIds()
     torch.manual_seed(1)
-    source = torch.tensor([[5, 6, 7, 8, 9, 4, 2, 0], [11, 12, 2, 0, 0, 0, 0, 0]])
     for norm in ("pre", "post"):
         config = EncoderDecoderConfig(
             vocabulary=300, encoder_layers=2, decoder_layers=2, d_model=72, d_ff=200, heads=3, norm=norm
         )
         model = EncoderDecoder(config).eval()
-        exact = trial_steps(Engine(model).start(source))
-        single = trial_steps(KernelEngine(model, "float32", kernels).start(source))
-        coarse = trial_steps(KernelEngine(model, "int8", kernels).start(source))
+        exact = trial_steps(TorchEngine(model, special))
+        single = trial_steps(KernelEngine(model, special, "float32", kernels))
+        coarse = trial_steps(KernelEngine(model, special, "int8", kernels))
         torch.testing.assert_close(single, exact, rtol=0, atol=1e-4)
         torch.testing.assert_close(coarse, exact, rtol=0, atol=0.3)
 
 
-def trial_steps(stepper: EngineStepper | KernelStepper) -> Tensor:
-    """Return log-probabilities after some steps with several hypotheses."""
-    stepper.step(torch.tensor([BOS_ID, BOS_ID]))
-    stepper.select(None, torch.arange(2).repeat_interleave(9))
+def trial_steps(engine: Engine) -> Tensor:
+    """Return log-probabilities after some steps with several hypotheses, some tokens forbidden."""
+    begin = SpecialIds().bos
+    stepper = engine.start(TRIAL_SOURCES, [[begin], [begin]])
+    stepper.step([begin, begin])
+    stepper.select(None, [0] * 9 + [1] * 9)
+    forbidden = [np.array([5, 70 + row, 299]) for row in range(18)]
     steps = []
-    for i in range(4):
-        steps.append(stepper.step(torch.arange(18) * 7 + i)[:, EOS_ID:].clamp_min(-1e4))
-        stepper.select(None, torch.arange(18) // 3 * 3)
+    for number in range(4):
+        log_probs = stepper.step([row * 7 + number for row in range(18)], forbidden)
+        steps.append(log_probs.clamp_min(-1e4))
+        stepper.select(None, [row // 3 * 3 for row in range(18)])
     return torch.cat(steps)

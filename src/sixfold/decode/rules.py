@@ -1,16 +1,12 @@
-"""Rules: each forbids some next tokens. What remains keeps its log-probability, so that scores stay the model's.
-
-Shapes: R rows, V vocabulary, T tokens so far, begin mark included.
-"""
+"""Rules: each forbids some next tokens. The others keep their log-probability, so scores stay the model's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from sixfold.decode.search import NEVER
+from sixfold.decode.search import TokenSet
 from sixfold.text.spelling import Spelling, begun
 from sixfold.text.words import joins, occurs
 
@@ -18,17 +14,18 @@ SOME_LETTER = "\u0300"  # stands for any character that makes a word longer; no 
 CHARACTER_BYTES = 4  # the most that one takes
 
 
+NOTHING: TokenSet = np.array([], dtype=np.int64)
+
+
 class MinLength:
-    """No end before so many tokens, the end mark not counted."""
+    """No end before so many tokens, the end token not counted."""
 
     def __init__(self, length: int, eos: int) -> None:
-        self.length, self.eos = length, eos
+        self.length, self.end = length, token_set([eos])
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:  # noqa: ARG002
-        """Forbid the end mark while too little is written."""
-        if tokens.size(1) - 1 < self.length:
-            log_probs[:, self.eos] = NEVER
-        return log_probs
+    def forbidden(self, tokens: Sequence[int]) -> TokenSet:
+        """Forbid the end while too little is written."""
+        return self.end if len(tokens) < self.length else NOTHING
 
 
 class NoRepeat:
@@ -37,14 +34,11 @@ class NoRepeat:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:  # noqa: ARG002
+    def forbidden(self, tokens: Sequence[int]) -> TokenSet:
         """Forbid each token that once came after the newest n-1."""
-        if tokens.size(1) >= self.n:
-            grams = tokens.unfold(1, self.n, 1)  # (R, T-n+1, n)
-            newest = tokens[:, tokens.size(1) - self.n + 1 :]  # (R, n-1)
-            rows, places = (grams[:, :, :-1] == newest[:, None]).all(dim=2).nonzero(as_tuple=True)
-            log_probs[rows, grams[rows, places, -1]] = NEVER
-        return log_probs
+        newest = tokens[len(tokens) - self.n + 1 :]
+        places = range(len(tokens) - self.n + 1)
+        return token_set(tokens[i + self.n - 1] for i in places if tokens[i : i + self.n - 1] == newest)
 
 
 class ForcedPrefix:
@@ -53,23 +47,21 @@ class ForcedPrefix:
     def __init__(self, prefix: str, spelling: Spelling) -> None:
         self.prefix = b" " + prefix.encode()  # every text begins with a space, which is not shown
         self.spelling = spelling
-        self.masks: dict[int, Tensor] = {}  # by how much of the prefix is written
+        self.known: dict[int, TokenSet] = {}  # by how much of the prefix is written
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:  # noqa: ARG002
+    def forbidden(self, tokens: Sequence[int]) -> TokenSet:
         """Forbid every token that would not go on with the prefix."""
-        for row, prefix in enumerate(tokens.tolist()):
-            done = sum(len(self.spelling[token]) for token in prefix)
-            if done < len(self.prefix):
-                log_probs[row].masked_fill_(self.mask(done).to(log_probs.device), NEVER)
-        return log_probs
-
-    def mask(self, done: int) -> Tensor:
-        """Return which tokens (V,) do not fit behind so many bytes."""
-        if done not in self.masks:
+        done = sum(len(self.spelling[token]) for token in tokens)
+        if done >= len(self.prefix):
+            return NOTHING
+        if done not in self.known:
             rest = self.prefix[done:]
-            fits = [bool(own) and (rest.startswith(own) or own.startswith(rest)) for own in self.spelling]
-            self.masks[done] = ~torch.tensor(fits)
-        return self.masks[done]
+            self.known[done] = token_set(
+                token
+                for token, own in enumerate(self.spelling)
+                if not own or not (rest.startswith(own) or own.startswith(rest))
+            )
+        return self.known[done]
 
 
 class ForbiddenWords:
@@ -77,7 +69,7 @@ class ForbiddenWords:
 
     A token that ends with the phrase is forbidden even if a longer word could come of it ("dog" forbids to spell
     "dogs" as "dog" and "s"): else a search is led to that word only to mangle it. All that matters of a text is
-    how much of a phrase stands at its end, so the masks are few, and are kept.
+    how much of a phrase stands at its end, so the sets of forbidden tokens are few, and are kept.
     """
 
     def __init__(self, phrases: Sequence[str], spelling: Spelling) -> None:
@@ -85,13 +77,17 @@ class ForbiddenWords:
         self.texts = [begun(own)[0] for own in spelling]
         self.longest = max(map(len, phrases))
         self.tail_bytes = max(len(phrase.encode()) for phrase in phrases) + 2 * CHARACTER_BYTES
-        self.masks: dict[tuple[str, bytes], Tensor] = {}  # by the end of the text
+        self.known: dict[tuple[str, bytes], TokenSet] = {}  # by the end of the text
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:  # noqa: ARG002
+    def forbidden(self, tokens: Sequence[int]) -> TokenSet:
         """Forbid each token after which a phrase would stand in the text."""
-        for row, prefix in enumerate(tokens.tolist()):
-            log_probs[row].masked_fill_(self.mask(self.context(prefix)).to(log_probs.device), NEVER)
-        return log_probs
+        text, rest = context = self.context(tokens)
+        if context not in self.known:
+            new = [begun(rest + own)[0] for own in self.spelling] if rest else self.texts
+            self.known[context] = token_set(
+                token for token, each in enumerate(new) if self.is_forbidden(text + each)
+            )
+        return self.known[context]
 
     def context(self, tokens: Sequence[int]) -> tuple[str, bytes]:
         """Return the end of the text, as far as it matters, and the bytes of an unfinished character."""
@@ -107,14 +103,11 @@ class ForbiddenWords:
                 return text[start:], rest
         return SOME_LETTER if text and joins(text[-1], text[-1]) else "", rest
 
-    def mask(self, context: tuple[str, bytes]) -> Tensor:
-        """Return which tokens (V,) are forbidden behind the end of a text."""
-        if context not in self.masks:
-            text, rest = context
-            new = [begun(rest + own)[0] for own in self.spelling] if rest else self.texts
-            self.masks[context] = torch.tensor([self.is_forbidden(text + each) for each in new])
-        return self.masks[context]
-
     def is_forbidden(self, text: str) -> bool:
         """Say whether a phrase stands in a text."""
         return any(occurs(phrase, text) for phrase in self.phrases)
+
+
+def token_set(tokens: Iterable[int]) -> TokenSet:
+    """Return distinct tokens, ascending."""
+    return np.array(sorted(set(tokens)), dtype=np.int64)

@@ -1,35 +1,18 @@
-"""Writing one token after the other, never going back: the most probable one, or one drawn at random.
+"""Random draws: each step of an output draws its next token, and never goes back.
 
 Shapes: R rows, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.decode.search import Hypothesis, Rule, Stepper, finished_hypothesis, predict
-
-Choose = Callable[[Tensor, Sequence[int]], Tensor]
-"""From log-probabilities (R, V) and which input each row is to the token (R,) that comes next."""
-
-
-class Chosen(NamedTuple):
-    """One more token of one output."""
-
-    sentence: int  # which input
-    token: int
-    log_prob: float
-    is_cut: bool  # it is the end mark, and the length limit chose it
-
-
-def most_probable(log_probs: Tensor, sentences: Sequence[int]) -> Tensor:  # noqa: ARG001
-    """Choose the most probable token."""
-    return log_probs.argmax(dim=-1)
+from sixfold.decode.search import NEVER, Beam, Candidate, Stepper, TokenSet
 
 
 class Sampler:
@@ -68,44 +51,30 @@ class Sampler:
         return torch.zeros_like(weights).scatter(1, order, ordered)
 
 
-def rollout(
-    stepper: Stepper, limits: Tensor, bos: int, eos: int, choose: Choose, rules: Sequence[Rule] = ()
-) -> Iterator[Chosen]:
-    """Yield the tokens of all outputs as they are chosen; `limits` (S,) bounds each, end mark included."""
-    alive, most = list(range(limits.numel())), limits.tolist()
-    prefixes = [[bos] for _ in alive]
-    while alive:
-        numbers, log_total = predict(stepper, prefixes, alive, rules, limits.device)
-        tokens = choose(numbers, alive) if choose is most_probable else choose(numbers - log_total[:, None], alive)
-        at_limit = torch.tensor(
-            [len(prefix) >= most[i] for prefix, i in zip(prefixes, alive, strict=True)], device=tokens.device
-        )
-        is_cut = at_limit & (tokens != eos)
-        tokens = tokens.masked_fill(at_limit, eos)
-        log_probs = numbers.gather(1, tokens[:, None])[:, 0] - log_total
-        yield from map(Chosen, alive, tokens.tolist(), log_probs.tolist(), is_cut.tolist())
-        rows = (tokens != eos).nonzero()[:, 0]
-        prefixes = [[*prefixes[row], int(tokens[row])] for row in rows.tolist()]
-        if 0 < len(prefixes) < len(alive):
-            stepper.select(rows, rows)
-        alive = [alive[row] for row in rows.tolist()]
+@dataclass(frozen=True)
+class Draws:
+    """The strategy of a search that draws; log-probabilities are the model's, whatever the draws followed."""
 
+    sampler: Sampler
+    eos: int
 
-def sample_search(
-    stepper: Stepper,
-    limits: Tensor,
-    bos: int,
-    eos: int,
-    choose: Choose,
-    alpha: float = 0.0,
-    rules: Sequence[Rule] = (),
-) -> list[Hypothesis]:
-    """Return one output of each sentence. Its log-probability is the model's, whatever it was drawn by."""
-    tokens: list[list[int]] = [[] for _ in range(limits.numel())]
-    totals, is_cut = [0.0] * len(tokens), [False] * len(tokens)
-    for chosen in rollout(stepper, limits, bos, eos, choose, rules):
-        tokens[chosen.sentence].append(chosen.token)
-        totals[chosen.sentence] += chosen.log_prob
-        is_cut[chosen.sentence] = chosen.is_cut
-    found = zip(tokens, totals, is_cut, strict=True)
-    return [finished_hypothesis(tuple(output), total, alpha, cut) for output, total, cut in found]
+    def candidates(
+        self, stepper: Stepper, beams: Sequence[Beam], forbidden: Sequence[TokenSet] | None
+    ) -> list[list[Candidate]]:
+        """Return one token for each output; at its length limit, the end."""
+        log_probs = stepper.step([beam.prefixes[0][-1] for beam in beams], forbidden)
+        drawn = self.sampler(log_probs, [beam.sentence for beam in beams]).tolist()
+        at_limit = [beam.length >= beam.limit for beam in beams]
+        tokens = [self.eos if is_last else token for token, is_last in zip(drawn, at_limit, strict=True)]
+        added = log_probs.gather(1, torch.tensor(tokens, device=log_probs.device)[:, None])[:, 0].tolist()
+        return [
+            [Candidate(beam.scores[0] + more, 0, token, token != wish)]
+            for beam, more, token, wish in zip(beams, added, tokens, drawn, strict=True)
+        ]
+
+    def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:  # noqa: ARG002
+        """Finish an output with its end token."""
+        possible = [each for each in candidates if each.score > NEVER]
+        return [each for each in possible if each.token == self.eos], [
+            each for each in possible if each.token != self.eos
+        ]

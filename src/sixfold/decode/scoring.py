@@ -12,15 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.data.batches import pad
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
+from sixfold.decode.token_budget import of_one_length
+from sixfold.models.ensemble import Ensemble
+from sixfold.text import SpecialIds
+from sixfold.ticks import Tick, silent
+
+WIDTH = 4  # a pair takes as much memory as so many hypotheses
 
 
 @dataclass(frozen=True)
 class Score:
     """What a model thinks of one given translation."""
 
-    log_probability: float  # of all its tokens and its end mark
-    num_tokens: int  # its end mark included
+    log_probability: float  # of all its tokens and its end token
+    num_tokens: int  # its end token included
     is_cut: bool = False  # a side was longer than a model reads at once, and its end is not scored
 
 
@@ -33,25 +38,70 @@ class TokenScore:
     alternatives: tuple[tuple[int, float], ...]  # the most probable tokens here and their log-probabilities
 
 
+class Scorer:
+    """Models whose averaged probabilities are asked for; texts are token ids without special ones."""
+
+    def __init__(self, models: Sequence[nn.Module], special: SpecialIds) -> None:
+        self.model = models[0] if len(models) == 1 else Ensemble(models)
+        self.special = special
+
+    def scores(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], tick: Tick = silent
+    ) -> list[Score]:
+        """Return the score of each pair."""
+        lengths = [max(1, len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+        scores: list[Score] = [Score(0.0, 0)] * len(sources)
+        done = 0
+        for batch in of_one_length(lengths, WIDTH):
+            found = score_ids(self.model, self.special, [sources[i] for i in batch], [targets[i] for i in batch])
+            for i, score in zip(batch, found, strict=True):
+                scores[i] = score
+            tick(done := done + len(batch))
+        return scores
+
+    def token_scores(
+        self, sources: Sequence[list[int]], outputs: Sequence[Sequence[int]], num_alternatives: int
+    ) -> list[list[TokenScore]]:
+        """Return the scores of the tokens of each output, which has an end token unless it is empty."""
+        scores: list[list[TokenScore]] = [[] for _ in sources]
+        lengths = [max(len(s), len(t)) if t else 0 for s, t in zip(sources, outputs, strict=True)]
+        for batch in of_one_length(lengths, WIDTH):
+            targets = [list(outputs[i][:-1]) for i in batch]
+            found = self.of_batch([sources[i] for i in batch], targets, num_alternatives)
+            for i, tokens in zip(batch, found, strict=True):
+                scores[i] = tokens[: len(outputs[i])]
+        return scores
+
+    @torch.inference_mode()
+    def of_batch(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], num_alternatives: int
+    ) -> list[list[TokenScore]]:
+        """Return the scores of all target positions of one batch."""
+        source, target_in, target_out = forced_batch(self.model, self.special, sources, targets)
+        return token_scores(self.model(source, target_in), target_out, num_alternatives)
+
+
 @torch.inference_mode()
-def score_ids(model: nn.Module, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Score]:
-    """Score one batch of pairs of token ids (without marks)."""
-    source, target_in, target_out = forced_batch(model, sources, targets)
-    totals = target_log_probabilities(model(source, target_in), target_out).sum(dim=1)
+def score_ids(
+    model: nn.Module, special: SpecialIds, sources: Sequence[list[int]], targets: Sequence[list[int]]
+) -> list[Score]:
+    """Score one batch of pairs of token ids (without special ones)."""
+    source, target_in, target_out = forced_batch(model, special, sources, targets)
+    totals = target_log_probabilities(model(source, target_in), target_out, special.pad).sum(dim=1)
     return [Score(total, len(ids) + 1) for total, ids in zip(totals.tolist(), targets, strict=True)]
 
 
 def forced_batch(
-    model: nn.Module, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    model: nn.Module, special: SpecialIds, sources: Sequence[list[int]], targets: Sequence[list[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return source (B, M), the decoder's input (B, T) and what it should answer (B, T), marks added."""
+    """Return source (B, M), the decoder's input (B, T) and what it should answer (B, T), special tokens added."""
     device = next(model.parameters()).device
     rows = (
-        [[*ids, EOS_ID] for ids in sources],
-        [[BOS_ID, *ids] for ids in targets],
-        [[*ids, EOS_ID] for ids in targets],
+        [[*ids, special.eos] for ids in sources],
+        [[special.bos, *ids] for ids in targets],
+        [[*ids, special.eos] for ids in targets],
     )
-    source, target_in, target_out = (torch.from_numpy(pad(each)).to(device) for each in rows)
+    source, target_in, target_out = (torch.from_numpy(pad(each, special.pad)).to(device) for each in rows)
     return source, target_in, target_out
 
 
@@ -67,7 +117,7 @@ def token_scores(logits: Tensor, target_out: Tensor, num_alternatives: int) -> l
     ]
 
 
-def target_log_probabilities(logits: Tensor, target_out: Tensor) -> Tensor:
+def target_log_probabilities(logits: Tensor, target_out: Tensor, pad_id: int) -> Tensor:
     """Return the log-probability (B, T) of each target token, 0 at padding."""
     log_probs = logits.log_softmax(dim=-1).gather(2, target_out[:, :, None])[:, :, 0]
-    return log_probs.masked_fill(target_out == PAD_ID, 0.0)
+    return log_probs.masked_fill(target_out == pad_id, 0.0)

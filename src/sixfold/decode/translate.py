@@ -1,58 +1,37 @@
-"""Texts in, translations out: a model with its tokenizer, batched by token budget.
-
-Shapes: S sentences, K hypotheses of each, R = S·K rows, V vocabulary.
-"""
+"""Texts in, translations out: a model with its tokenizer."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import cast
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from sixfold.data.batches import pad
 from sixfold.decode.alignment import align_ids
-from sixfold.decode.assemble import Search
+from sixfold.decode.batch_decoder import BatchDecoder, cut
 from sixfold.decode.config import DecodeConfig, decode_config
-from sixfold.decode.engine import Engine, padded_length
-from sixfold.decode.ensemble import EnsembleStepper
 from sixfold.decode.flags import Flag, find_flags
-from sixfold.decode.kernel_engine import KernelEngine, open_engine
 from sixfold.decode.matrices import Precision
-from sixfold.decode.memory import in_halves
 from sixfold.decode.options import SearchOptions
-from sixfold.decode.sampling import rollout
-from sixfold.decode.scoring import Score, TokenScore, forced_batch, score_ids, token_scores
-from sixfold.decode.search import Hypothesis, Stepper, length_penalty
-from sixfold.decode.stopping import ShouldStop, stoppable
+from sixfold.decode.scoring import Score, Scorer, TokenScore
+from sixfold.decode.search import Hypothesis, Search, length_penalty
+from sixfold.decode.token_budget import of_one_length
 from sixfold.decode.worker_protocol import Origin
-from sixfold.decode.workers import Batch, Workers
+from sixfold.decode.workers import Workers
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.machine import choose_device, num_cores, prepare_environment
-from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
-from sixfold.models.ensemble import Ensemble
+from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.models.folder import ModelInfo, load_info, load_members, load_tokenizer
 from sixfold.text import Tokenizer
 from sixfold.text.protect import protect
-from sixfold.text.spelling import UNKNOWN, spelling_of
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
+from sixfold.text.spelling import UNKNOWN
 from sixfold.text.words import Link
 from sixfold.ticks import Tick, silent
 
-SMALLEST_SHARE = 16  # texts in a batch, below which workers are not worth their cost
-BATCH_TOKENS = 4096  # source tokens times hypotheses in one batch
-MANY_BATCHES = 8  # from here on other processes are worth their start
-MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
+ALIGNED_WIDTH = 8  # all attention maps of a pair take as much memory as so many hypotheses
 FORCED = -1.5  # log-probability of a token on average, below which phrases were not written but forced
-LONGEST_SOURCE = 1024  # tokens; the rest of a longer line is not translated, and that is said
 DEFAULTS = SearchOptions()
 
 
@@ -63,10 +42,10 @@ class Translation:
     text: str
     score: float  # log-probability divided by the length penalty: what the search maximised
     log_probability: float
-    num_tokens: int  # end mark included
+    num_tokens: int  # end token included
     is_cut: bool = False  # the output reached its length limit
     source_is_cut: bool = False  # the input was longer than a model reads at once
-    tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end mark included
+    tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end token included
 
 
 class Translator:
@@ -82,23 +61,11 @@ class Translator:
         precision: Precision = "float32",
         workers: Workers | None = None,
     ):
-        self.num_own = len(models)
         self.models = [model.eval() for model in (*models, *partners)]
         self.model = self.models[0]  # the one to look into, where there are several
-        self.tokenizer = tokenizer
-        self.decode = decode
-        self.info = info
-        self.device = next(self.model.parameters()).device
-        positions = min(map(num_positions, self.models))
-        self.longest_source = min(LONGEST_SOURCE, positions // 2)
-        self.longest_target = min(self.longest_source + decode.extra_tokens, positions)  # end mark included
-        self.precision = precision
-        self.workers = workers  # other processes open the model from its folder, so one made here has none
-        self.num_workers = workers.count if workers else 1
-        is_large = sum(map(count_parameters, self.models)) >= MANY_WEIGHTS
-        self.num_threads = torch.get_num_threads() if is_large else 1
-        self.searches: dict[SearchOptions, Search] = {}
-        self.should_stop: ShouldStop | None = None  # asked before every step, in this process only
+        self.tokenizer, self.decode, self.info = tokenizer, decode, info
+        self.decoder = BatchDecoder(self.models, tokenizer, decode, precision, workers)
+        self.scorer = Scorer(self.models, tokenizer.special)
 
     def translate(
         self, texts: Sequence[str], options: SearchOptions = DEFAULTS, beam: int | None = None
@@ -114,26 +81,20 @@ class Translator:
         tick: Tick = silent,
         first_place: int = 0,
     ) -> list[list[Translation]]:
-        """Return the n best translations of each text, best first, or n draws. An empty text stays empty.
+        """Return the n best translations of each text, best first, or n random draws. An empty text stays empty.
 
         Draws depend on a text's place in the input; `first_place` is that of the first of these texts.
         """
         options = options if beam is None else replace(options, beam=beam)
-        ids, is_cut = cut(self.tokenizer.encode_batch(texts), self.longest_source)
+        ids, is_cut = self.encode(texts)
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, 0)] for _ in texts]
-        done = 0
-        batches = list(self.search_batches([len(row) for row in ids], self.prepare(options).width))
-        work = [Batch([ids[i] for i in batch], [first_place + i for i in batch], options) for batch in batches]
-        for number, found in self.search_all(work):
-            batch = batches[number]
-            for i, hypotheses in zip(batch, found, strict=True):
-                results[i] = [self.finish(hypothesis, is_cut[i]) for hypothesis in hypotheses]
-                if not hypotheses:
-                    raise ConfigError(
-                        f"No translation of {texts[i][:40]!r} has all that is asked for and nothing forbidden.",
-                        "Forbid or require less, or allow a greater max-length.",
-                    )
-            tick(done := done + len(batch))
+        for i, hypotheses in self.decoder.decode(ids, options, tick, first_place):
+            if not hypotheses:
+                raise ConfigError(
+                    f"No translation of {texts[i][:40]!r} has all that is asked for and nothing forbidden.",
+                    "Forbid or require less, or allow a greater max-length.",
+                )
+            results[i] = [self.finish(hypothesis, is_cut[i]) for hypothesis in hypotheses]
         return results
 
     def search_protected(
@@ -164,108 +125,104 @@ class Translator:
             return None
         return found if found.log_probability / max(1, found.num_tokens) > FORCED else None
 
+    def stream(self, text: str, options: SearchOptions = DEFAULTS, place: int = 0) -> Iterator[str]:
+        """Yield the translation of a text piece by piece, as it is written: greedily, unless draws are asked for.
+
+        The pieces together are what `translate` returns with beam 1 or the same draws. A text that the model does
+        not read whole (`reads_whole`) is cut, as there.
+        """
+        options = replace(options, beam=options.beam or 1)
+        if not self.decoder.plan(options).can_stream:
+            raise ConfigError(
+                "Only one translation that is never revised can be shown as it is written.",
+                "Leave out n-best, and use beam 1 or sample.",
+            )
+        [ids], _ = self.encode([text])
+        shown = ""
+        for sure in self.written(self.decoder.search([ids], options, [place])) if ids else ():
+            if len(sure) > len(shown):
+                yield sure[len(shown) :]
+                shown = sure
+
+    def written(self, search: Search) -> Iterator[str]:
+        """Yield after every step of a greedy search what is sure of the text so far."""
+        [beam] = search.beams
+        while not search.is_done:
+            search.step()
+            if beam.finished:
+                yield self.text(beam.finished[0].tokens)
+            else:  # more bytes may complete a character
+                yield self.text(beam.output(0)).rstrip(UNKNOWN)
+
+    def reads_whole(self, text: str) -> bool:
+        """Return whether a text is no longer than the model reads at once."""
+        return len(self.tokenizer.encode(text)) <= self.decoder.longest_source
+
     def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[Link]]:
         """Return which words of each translation belong to which words of its source."""
-        source_ids, _ = cut(self.tokenizer.encode_batch(sources), self.longest_source)
-        target_ids, _ = cut(self.tokenizer.encode_batch(targets), self.longest_target - 1)
+        (source_ids, _), (target_ids, _) = self.encode(sources), self.encode_targets(targets)
         lengths = [max(len(s), len(t)) if s and t else 0 for s, t in zip(source_ids, target_ids, strict=True)]
         links: list[list[Link]] = [[] for _ in sources]
-        for batch in self.batches(lengths, beam=8):
+        for batch in of_one_length(lengths, ALIGNED_WIDTH):
             rows = ([source_ids[i] for i in batch], [target_ids[i] for i in batch])
             for i, found in zip(batch, align_ids(self.models, self.tokenizer, *rows), strict=True):
                 links[i] = found
         return links
 
-    def prepare(self, options: SearchOptions) -> Search:
-        """Return the search that some options ask for, refusing what cannot be; the latest one is kept."""
-        if options not in self.searches:
-            search = Search(options, self.decode, self.tokenizer, self.spelling, self.longest_target)
-            self.searches = {options: search}
-        return self.searches[options]
+    def score(self, sources: Sequence[str], targets: Sequence[str], tick: Tick = silent) -> list[Score]:
+        """Return the log-probability of each given translation."""
+        if len(sources) != len(targets):
+            raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")
+        source_ids, source_is_cut = self.encode(sources)
+        target_ids, target_is_cut = self.encode_targets(targets)
+        scores = self.scorer.scores(source_ids, target_ids, tick)
+        cuts = (any(each) for each in zip(source_is_cut, target_is_cut, strict=True))
+        return [replace(score, is_cut=is_cut) for score, is_cut in zip(scores, cuts, strict=True)]
 
-    @cached_property
-    def spelling(self) -> list[bytes]:
-        """The bytes that each token writes."""
-        return spelling_of(self.tokenizer)
+    def token_scores(
+        self, texts: Sequence[str], found: Sequence[Sequence[Translation]], num_alternatives: int = 0
+    ) -> list[list[TokenScore]]:
+        """Return the scores of the tokens of all translations of these texts, one list for each translation."""
+        ids, _ = self.encode(texts)
+        sources = [ids[i] for i, translations in enumerate(found) for _ in translations]
+        outputs = [each.tokens for translations in found for each in translations]
+        return self.scorer.token_scores(sources, outputs, num_alternatives)
 
-    def batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
-        """Yield the texts, longest first, in groups of one padded length within the token budget.
+    def penalised(self, score: Score, alpha: float | None = None) -> float:
+        """Return the score that a search with this length penalty would have given."""
+        return score.log_probability / length_penalty(
+            score.num_tokens, self.decode.length_penalty if alpha is None else alpha
+        )
 
-        Empty texts are left out.
-        """
-        order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
-        for padded, group in groupby(order, key=lambda i: padded_length(lengths[i] + 1)):
-            texts, size = list(group), max(1, BATCH_TOKENS // (padded * beam))
-            yield from (texts[begin : begin + size] for begin in range(0, len(texts), size))
+    def flags(self, source: str, translation: Translation) -> list[Flag]:
+        """Return what is suspicious about a translation."""
+        languages = self.info.languages if self.info else None
+        return find_flags(
+            source,
+            translation.text,
+            translation.log_probability / max(1, translation.num_tokens),
+            translation.is_cut,
+            translation.source_is_cut,
+            is_other_language=not languages or not languages.source or languages.source != languages.target,
+        )
 
-    def search_batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
-        """Yield the texts, longest first, within the token budget; of any length, if no engine pads them."""
-        if any(engine.is_padded for engine in self.engines):
-            yield from self.batches(lengths, beam)
-            return
-        order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
-        share = -(-len(order) // (MANY_BATCHES * self.num_workers)) if self.num_workers > 1 else len(order)
-        while order:
-            size = max(1, BATCH_TOKENS // (padded_length(lengths[order[0]] + 1) * beam))
-            size = min(size, max(share, SMALLEST_SHARE))
-            yield order[:size]
-            order = order[size:]
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """Return the tokens of sources, as many as the model reads at once, and which had more."""
+        return cut(self.tokenizer.encode_batch(texts), self.decoder.longest_source)
 
-    def search_all(self, batches: Sequence[Batch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """Yield the number and the result of each batch as it is ready; many batches are shared among workers."""
-        workers = self.workers if len(batches) >= MANY_BATCHES else None
-        with threads(1 if workers else self.num_threads):
-            if workers:
-                yield from workers.map(batches, self)
-            else:
-                yield from ((number, self.search_ids(batch)) for number, batch in enumerate(batches))
-
-    def search_ids(self, batch: Batch) -> list[list[Hypothesis]]:
-        """Search one batch, in halves if memory runs out."""
-
-        def search(rows: Sequence[int]) -> list[list[Hypothesis]]:
-            ids, places = [batch.ids[row] for row in rows], [batch.places[row] for row in rows]
-            return self.search_batch(ids, self.prepare(batch.options), places)
-
-        return in_halves(search, range(len(batch.ids)))
-
-    @torch.inference_mode()
-    def search_batch(self, ids: list[list[int]], search: Search, places: Sequence[int]) -> list[list[Hypothesis]]:
-        """Search the translations of one batch of token ids, which stand in these places of the input."""
-        return search.run(lambda count: self.start(ids, count), self.limits(ids, search), places)
-
-    def start(self, ids: list[list[int]], count: int = 1) -> Stepper:
-        """Read the source sentences, each so many times, and return what a search steps through."""
-        return self.opened(self.engines, [row for row in ids for _ in range(count)])
-
-    def opened(self, engines: Sequence[Engine | KernelEngine], ids: list[list[int]]) -> Stepper:
-        """Let engines read the rows, and return what a search steps through."""
-        rows = [[*row, EOS_ID] for row in ids]
-        surplus = padded_length(max(map(len, rows))) - max(map(len, rows))
-        source = F.pad(torch.from_numpy(pad(rows)), [0, surplus], value=PAD_ID).to(self.device)
-        steppers = [engine.start(source) for engine in engines]
-        stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
-        return stoppable(stepper, self.should_stop) if self.should_stop else stepper
-
-    @cached_property
-    def engines(self) -> list[Engine | KernelEngine]:
-        """The models, laid out for decoding."""
-        with torch.inference_mode():
-            return [open_engine(model, self.precision) for model in self.models]
-
-    def limits(self, ids: list[list[int]], search: Search) -> Tensor:
-        """Return the most tokens (S,) that each translation may have."""
-        return search.limits(torch.tensor([len(row) for row in ids], device=self.device))
+    def encode_targets(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """Return the tokens of translations, as many as the model could write, and which had more."""
+        return cut(self.tokenizer.encode_batch(texts), self.decoder.longest_target - 1)
 
     def finish(self, hypothesis: Hypothesis, source_is_cut: bool) -> Translation:
-        """Turn a hypothesis into text."""
+        """Turn tokens into text."""
         return Translation(
-            text=self.text(hypothesis.tokens),
-            score=hypothesis.score,
-            log_probability=hypothesis.log_probability,
-            num_tokens=len(hypothesis.tokens),
-            is_cut=hypothesis.is_cut,
-            source_is_cut=source_is_cut,
+            self.text(hypothesis.tokens),
+            hypothesis.score,
+            hypothesis.log_probability,
+            len(hypothesis.tokens),
+            hypothesis.is_cut,
+            source_is_cut,
             tokens=hypothesis.tokens,
         )
 
@@ -274,132 +231,9 @@ class Translator:
         # A model may write a line break only as a byte; one line in stays one line out.
         return self.tokenizer.decode(tokens).replace("\n", " ")
 
-    def stream(self, text: str, options: SearchOptions = DEFAULTS, place: int = 0) -> Iterator[str]:
-        """Yield the translation of a text piece by piece, as it is written: greedily, unless draws are asked for.
-
-        The pieces together are what `translate` returns with beam 1 or the same draws. A text that the model does
-        not read whole (`reads_whole`) is cut, as there.
-        """
-        search = self.prepare(replace(options, beam=options.beam or 1))
-        if not search.can_stream:
-            raise ConfigError(
-                "Only one translation that is never revised can be shown as it is written.",
-                "Leave out n-best, and use beam 1 or sample.",
-            )
-        [ids], _ = cut([self.tokenizer.encode(text)], self.longest_source)
-        tokens: list[int] = []
-        shown = ""
-        for token in self.rollout(ids, search, place) if ids else ():
-            tokens.append(token)
-            whole = self.text(tokens)
-            sure = whole if token == EOS_ID else whole.rstrip(UNKNOWN)  # more bytes may complete a character
-            if len(sure) > len(shown):
-                yield sure[len(shown) :]
-                shown = sure
-
-    def reads_whole(self, text: str) -> bool:
-        """Say whether a text is no longer than the model reads at once."""
-        return len(self.tokenizer.encode(text)) <= self.longest_source
-
-    def rollout(self, ids: list[int], search: Search, place: int) -> Iterator[int]:
-        """Yield the tokens of one translation as they are chosen."""
-        limits = self.limits([ids], search)
-        with torch.inference_mode():
-            stepper = self.start([ids])
-        chosen = rollout(stepper, limits, BOS_ID, EOS_ID, search.choose([place]), search.rules)
-        while True:
-            with torch.inference_mode():  # not while the caller is at work
-                token = next(chosen, None)
-            if token is None:
-                return
-            yield token.token
-
-    def score(self, sources: Sequence[str], targets: Sequence[str], tick: Tick = silent) -> list[Score]:
-        """Return the log-probability of each given translation."""
-        if len(sources) != len(targets):
-            raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")
-        source_ids, source_is_cut = cut(self.tokenizer.encode_batch(sources), self.longest_source)
-        target_ids, target_is_cut = cut(self.tokenizer.encode_batch(targets), self.longest_target - 1)
-        lengths = [max(1, len(s), len(t)) for s, t in zip(source_ids, target_ids, strict=True)]
-        scores: list[Score] = [Score(0.0, 0)] * len(sources)
-        done = 0
-        for batch in self.batches(lengths, beam=4):
-            found = score_ids(self.scorer, [source_ids[i] for i in batch], [target_ids[i] for i in batch])
-            for i, score in zip(batch, found, strict=True):
-                scores[i] = replace(score, is_cut=source_is_cut[i] or target_is_cut[i])
-            tick(done := done + len(batch))
-        return scores
-
-    def flags(self, source: str, translation: Translation) -> list[Flag]:
-        """Return what is suspicious about a translation."""
-        info = self.info
-        return find_flags(
-            source,
-            translation.text,
-            translation.log_probability / max(1, translation.num_tokens),
-            translation.is_cut,
-            translation.source_is_cut,
-            is_other_language=info is None
-            or not info.languages.source
-            or info.languages.source != info.languages.target,
-        )
-
-    def token_scores(
-        self, texts: Sequence[str], found: Sequence[Sequence[Translation]], num_alternatives: int = 0
-    ) -> list[list[TokenScore]]:
-        """Return the scores of the tokens of all translations of these texts, one list for each translation."""
-        ids, _ = cut(self.tokenizer.encode_batch(texts), self.longest_source)
-        rows = [(ids[i], each.tokens) for i, translations in enumerate(found) for each in translations]
-        scores: list[list[TokenScore]] = [[] for _ in rows]
-        for batch in self.batches([max(map(len, row)) if row[1] else 0 for row in rows], beam=4):
-            sources, targets = [rows[i][0] for i in batch], [list(rows[i][1][:-1]) for i in batch]
-            for i, tokens in zip(batch, self.forced_pass(sources, targets, num_alternatives), strict=True):
-                scores[i] = tokens[: len(rows[i][1])]
-        return scores
-
-    @torch.inference_mode()
-    def forced_pass(
-        self, sources: list[list[int]], targets: list[list[int]], num_alternatives: int
-    ) -> list[list[TokenScore]]:
-        """Score the tokens of one batch."""
-        source, target_in, target_out = forced_batch(self.scorer, sources, targets)
-        return token_scores(self.scorer(source, target_in), target_out, num_alternatives)
-
-    @property
-    def scorer(self) -> EncoderDecoder | Ensemble:
-        """What gives the log-probabilities of given tokens."""
-        return self.model if len(self.models) == 1 else Ensemble(self.models)
-
     def alone(self) -> Translator:
         """Return the first of the models without the others."""
-        return Translator([self.model], self.tokenizer, self.decode, self.info, precision=self.precision)
-
-    def penalised(self, score: Score, alpha: float | None = None) -> float:
-        """Return the score that a search with this length penalty would have given."""
-        return score.log_probability / length_penalty(
-            score.num_tokens, self.decode.length_penalty if alpha is None else alpha
-        )
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads; the results are the same with any number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def num_positions(model: EncoderDecoder) -> int:
-    """Return how many positions a model knows."""
-    return model.config.max_positions if model.config.positions == "learned" else sys.maxsize
-
-
-def cut(ids: Sequence[list[int]], longest: int) -> tuple[list[list[int]], list[bool]]:
-    """Return the beginning of each row, and which rows were longer than that."""
-    return [row[:longest] for row in ids], [len(row) > longest for row in ids]
+        return Translator([self.model], self.tokenizer, self.decode, self.info, precision=self.decoder.precision)
 
 
 def load(

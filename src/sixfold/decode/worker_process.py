@@ -99,7 +99,7 @@ class Worker:
 
     def answer(self, message: Message) -> Message:
         """Do the work; what is refused or called off is an answer too."""
-        from sixfold.decode.stopping import Stopped
+        from sixfold.decode.search import Stopped
 
         self.wanted = set(cast("list[int]", message["ids"]))
         try:
@@ -132,7 +132,7 @@ def main(descriptor: int) -> None:
         translator = open_model(start.origin)
         worker = Worker(channel, make_job(start.job, translator), start.beat_seconds)
         if start.beat_seconds:
-            translator.should_stop = worker.should_stop
+            translator.decoder.should_stop = worker.should_stop
         worker.run()
     except SixfoldError as error:
         channel.send(error_message(error))

@@ -23,6 +23,7 @@ from sixfold.kernels.build import VARIABLE
 from sixfold.kernels.decoding import find_kernels
 
 if TYPE_CHECKING:
+    from sixfold.decode.batch_decoder import BatchDecoder
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.search import Hypothesis
     from sixfold.decode.translate import Translator
@@ -46,15 +47,15 @@ class SearchJob:
     """What a worker does: it searches batches."""
 
     def __init__(self, translator: Translator) -> None:
-        self.translator = translator
+        self.decoder = translator.decoder
 
     def describe(self) -> Message:
         """Return what shows that this is the parent's model."""
-        return {"fingerprint": fingerprint(self.translator)}
+        return {"fingerprint": fingerprint(self.decoder)}
 
     def answer(self, work: Message) -> Message:
         """Search a batch."""
-        found = self.translator.search_ids(batch_from(work))
+        found = self.decoder.decode_batch(batch_from(work))
         return {"found": [[message_of(hypothesis) for hypothesis in row] for row in found]}
 
 
@@ -82,13 +83,13 @@ def found_from(answer: Message) -> Found:
     return [[Hypothesis(**plain_values(each)) for each in row] for row in rows]  # type: ignore[arg-type]
 
 
-def fingerprint(translator: Translator) -> str:
+def fingerprint(decoder: BatchDecoder) -> str:
     """Return the SHA-256 of all that decides a translation: weights, shapes, tokenizer, how to search."""
     from sixfold.models.weights import weights_of
 
-    digest = hashlib.sha256(translator.tokenizer.model)
-    digest.update(f"{translator.decode!r} {translator.precision}".encode())
-    for model in translator.models:
+    digest = hashlib.sha256(decoder.tokenizer.model)
+    digest.update(f"{decoder.defaults!r} {decoder.precision}".encode())
+    for model in decoder.models:
         digest.update(repr(model.config).encode())
         for name, weight in weights_of(model).items():
             digest.update(name.encode())
@@ -149,36 +150,36 @@ class Workers:
         self.fingerprint = ""
         weakref.finalize(self, end_all, self.children)
 
-    def map(self, batches: Sequence[Batch], translator: Translator) -> Iterator[tuple[int, Found]]:
+    def map(self, batches: Sequence[Batch], decoder: BatchDecoder) -> Iterator[tuple[int, Found]]:
         """Yield the number and the result of each batch, in the order they are ready."""
         todo: Todo = SimpleQueue()
         done: Done = SimpleQueue()
         for numbered in enumerate(batches):
             todo.put(numbered)
         try:
-            self.start(translator)
+            self.start(decoder)
             for child in self.children:
                 Thread(target=child.work, args=(self.fingerprint, todo, done), daemon=True).start()
-            yield from self.share(len(batches), todo, done, translator)
+            yield from self.share(len(batches), todo, done, decoder)
         except BaseException:
             self.close()  # what is under way belongs to nobody any more
             raise
 
-    def start(self, translator: Translator) -> None:
+    def start(self, decoder: BatchDecoder) -> None:
         """Start the other processes, which compute with what is found here, unless they are there."""
         if not self.children:
             has_kernels = find_kernels().kernels is not None
             environment = {"OMP_NUM_THREADS": "1", VARIABLE: "off" if mkl.slow_because() else "on"}
             for _ in range(self.count - 1):
                 self.children.append(Child(self.origin, environment, has_kernels))
-            self.fingerprint = fingerprint(translator)
+            self.fingerprint = fingerprint(decoder)
 
-    def share(self, missing: int, todo: Todo, done: Done, translator: Translator) -> Iterator[tuple[int, Found]]:
+    def share(self, missing: int, todo: Todo, done: Done, decoder: BatchDecoder) -> Iterator[tuple[int, Found]]:
         """Search batches here while there are any, pass on what children have found, then wait for the rest."""
         while missing:
             try:
                 number, batch = todo.get_nowait()
-                yield number, translator.search_ids(batch)
+                yield number, decoder.decode_batch(batch)
                 missing -= 1
             except Empty:
                 yield result(done.get())

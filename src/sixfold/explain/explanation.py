@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 import torch
 
 from sixfold.decode.alignment import align_ids
-from sixfold.decode.assemble import Search
+from sixfold.decode.batch_decoder import num_positions
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import TokenScore, forced_batch
-from sixfold.decode.search import BeamStep, Hypothesis, beam_search, finished_hypothesis
-from sixfold.decode.translate import DEFAULTS, Translation, Translator, cut, num_positions
+from sixfold.decode.search import BeamStep, Hypothesis
+from sixfold.decode.translate import DEFAULTS, Translation, Translator
 from sixfold.errors import ConfigError
 from sixfold.explain.beam_tree import BeamTree, beam_tree
 from sixfold.explain.habits import Habits, habits_of
 from sixfold.explain.tokens import NO_WORD, Token, tokens_of
 from sixfold.explain.weights import Layer, affordable, compress, pack
 from sixfold.models.encoder_decoder import Kind, count_parameters
-from sixfold.text.tokens import BOS_ID, EOS_ID
 from sixfold.text.words import words
 
 WIDEST_BEAM = 16  # a wider tree cannot be read
@@ -104,11 +103,12 @@ def explain(
 
     `habits` (`find_habits`) tell what each head tends to do; without them, they are measured on this text alone.
     """
-    search = search_of(translator, options)
-    [ids], [is_cut] = cut([translator.tokenizer.encode(text)], translator.longest_source)
+    options = explainable(translator, options)
+    [ids], [is_cut] = translator.encode([text])
     if not ids:
         raise ConfigError("There is no text to explain.", 'sixfold explain MODEL "A man is sleeping."')
-    hypothesis, steps = watched_search(translator, search, ids)
+    hypothesis, steps = watched_search(translator, options, ids)
+    beam = translator.decoder.plan(options).beam
     translation, tokens = translator.finish(hypothesis, is_cut), list(hypothesis.tokens[:-1])
     [scores] = translator.token_scores([text], [[translation]], NUM_ALTERNATIVES)
     pieces = translator.tokenizer.pieces
@@ -124,38 +124,35 @@ def explain(
         links=links(translator, ids, tokens),
         choices=tuple(choice(translator, each) for each in scores),
         attention=attention(translator, ids, tokens),
-        tree=beam_tree(steps, hypothesis.tokens, search.beam.beam, search.beam.alpha, pieces),
+        tree=beam_tree(steps, hypothesis.tokens, beam.beam, beam.alpha, pieces),
         habits=habits or habits_of(translator, [(ids, tokens)]),
         positions=positions(translator, max(len(ids), len(tokens)) + 1),
     )
 
 
-def search_of(translator: Translator, options: SearchOptions) -> Search:
-    """Return the search to watch; only a beam has a tree."""
+def explainable(translator: Translator, options: SearchOptions) -> SearchOptions:
+    """Return the options of the search to watch; only a beam has a tree."""
     for name in ("sample", "require"):
         if getattr(options, name):
             raise ConfigError(f"A search with {name} has no beam tree to explain.", f"Leave {name} out.")
-    search = translator.prepare(replace(options, n_best=1))
-    if search.beam.beam > WIDEST_BEAM:
+    options = replace(options, n_best=1)
+    beam = translator.decoder.plan(options).beam.beam
+    if beam > WIDEST_BEAM:
         raise ConfigError(
-            f"A beam of at most {WIDEST_BEAM} can be shown, but it is {search.beam.beam}.",
-            f"Add --beam {WIDEST_BEAM}",
+            f"A beam of at most {WIDEST_BEAM} can be shown, but it is {beam}.", f"Add --beam {WIDEST_BEAM}"
         )
-    return search
+    return options
 
 
-@torch.inference_mode()
-def watched_search(translator: Translator, search: Search, ids: list[int]) -> tuple[Hypothesis, list[BeamStep]]:
+def watched_search(
+    translator: Translator, options: SearchOptions, ids: list[int]
+) -> tuple[Hypothesis, list[BeamStep]]:
     """Return the translation that `translator.search` finds, and the steps to it."""
     steps: list[BeamStep] = []
-    # A greedy search takes the first end that it meets, as a beam of one does without a length penalty.
-    beam = replace(search.beam, alpha=0.0) if search.beam.beam == 1 else search.beam
-    limits = translator.limits([ids], search)
-    [found] = beam_search(translator.start([ids]), limits, BOS_ID, EOS_ID, beam, search.rules, steps.append)
+    [found] = translator.decoder.search([ids], options, [0], steps.append).run()
     if not found:
         raise ConfigError("No translation has all that is asked for and nothing forbidden.")
-    best = found[0]
-    return finished_hypothesis(best.tokens, best.log_probability, search.beam.alpha, best.is_cut), steps
+    return found[0], steps
 
 
 def facts(translator: Translator, name: str) -> ModelFacts:
@@ -187,7 +184,7 @@ def how_chosen(translator: Translator) -> Iterator[str]:
 
 def with_end(translator: Translator, ids: list[int]) -> tuple[Token, ...]:
     """Return the tokens of a text and its end mark."""
-    [end] = translator.tokenizer.pieces([EOS_ID])
+    [end] = translator.tokenizer.pieces([translator.tokenizer.special.eos])
     return (*tokens_of(translator.tokenizer, ids), Token(end, NO_WORD))
 
 
@@ -217,7 +214,7 @@ def rounded(number: float) -> float:
 def attention(translator: Translator, source: list[int], target: list[int]) -> Attention:
     """Return where the translator's first model looks for a pair of token ids (without marks)."""
     model, config = translator.model, translator.model.config
-    source_in, target_in, _ = forced_batch(model, [source], [target])
+    source_in, target_in, _ = forced_batch(model, translator.tokenizer.special, [source], [target])
     num_rows = config.encoder_layers * source_in.size(1) + 2 * config.decoder_layers * target_in.size(1)
     largest = affordable(config.heads * num_rows)
     layers: dict[Kind, list[Layer]] = {"encoder": [], "decoder": [], "cross": []}

@@ -30,7 +30,7 @@ from torch import Tensor
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.decode.alignment import pairs, source_attention, word_weights, words_of
 from sixfold.decode.scoring import forced_batch
-from sixfold.decode.translate import Translator, cut
+from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import Kind
 from sixfold.tasks.translate.held_out import held_out
@@ -81,7 +81,7 @@ def find_habits(translator: Translator, texts: Sequence[str]) -> Habits:
     """Measure the heads of a translator's first model over at most MOST_SENTENCES texts and their translations."""
     texts = [text for text in texts if text.strip()][:MOST_SENTENCES]
     found = [best for best, *_ in translator.search(texts, beam=1)]
-    source_ids, _ = cut(translator.tokenizer.encode_batch(texts), translator.longest_source)
+    source_ids, _ = translator.encode(texts)
     rows = [(ids, list(each.tokens[:-1])) for ids, each in zip(source_ids, found, strict=True) if each.tokens]
     if not rows:
         raise ConfigError("There is no sentence to measure the heads on.")
@@ -128,7 +128,7 @@ def measured(
 ) -> dict[Kind, list[tuple[Tensor, float]]]:
     """Return, for each layer, the sums of a pair's measures (H, MEASURES) and over how many positions they are."""
     model, tokenizer = translator.model, translator.tokenizer
-    source_in, target_in, _ = forced_batch(model, [source], [target])
+    source_in, target_in, _ = forced_batch(model, tokenizer.special, [source], [target])
     source_marks, target_marks = marks(tokenizer, source_in[0].tolist()), marks(tokenizer, target_in[0].tolist())
     aligned = aligned_tokens(translator, source, target)
     sums: dict[Kind, list[tuple[Tensor, float]]] = {"encoder": [], "decoder": [], "cross": []}
@@ -181,7 +181,9 @@ def is_mark(tokenizer: Tokenizer, token: int, piece: str) -> bool:
 
 def aligned_tokens(translator: Translator, source: list[int], target: list[int]) -> Tensor:
     """Return which source tokens (K) the word of each written token (Q) belongs to; marks belong to none."""
-    attention = source_attention(translator.model, [source], [target])[0, : len(target), : len(source)].cpu()
+    special = translator.tokenizer.special
+    looked = source_attention(translator.model, special, [source], [target])
+    attention = looked[0, : len(target), : len(source)].cpu()
     _, source_shares = words_of(translator.tokenizer, source)
     _, target_shares = words_of(translator.tokenizer, target)
     weights = word_weights(attention, source_shares, target_shares)

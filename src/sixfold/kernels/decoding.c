@@ -1,4 +1,4 @@
-/* The steps of decoding on a CPU, one call for each: what `decode/engine.py` computes, without a cost for each
+/* The steps of decoding on a CPU, one call for each: what `decode/torch_engine.py` computes, without a cost for each
    operation. `kernels/build.py` compiles this file for the machine it runs on; `decode/kernel_engine.py` calls it.
 
    Every row is computed by itself, every sum in one fixed order, so the same row has the same bits in any company.
@@ -565,11 +565,14 @@ void decode(const Model *m, const Step *s) {
 typedef struct {
     const float *x; /* (R, d): the decoder's output */
     long rows, width; /* `width` rows belong to the same sentence */
-    const int64_t *marks; /* tokens that are no text and never chosen; they and the end mark are in the first block */
+    const int64_t *marks; /* tokens that are no text and never chosen; they and the end token are in the first block */
     long num_marks, end_mark;
+    const int64_t *forbidden; /* tokens that may not follow a row, ascending, those of one row after the other; or NULL */
+    int64_t *next_forbidden; /* (R): where the tokens of a row begin; moved on while its logits are looked at */
+    const int64_t *end_forbidden; /* (R): where they end */
     const float *before; /* (R): log-probability of all tokens before */
     float *log_totals; /* (R) */
-    float *ends; /* (R): log-probability of the end mark */
+    float *ends; /* (R): log-probability of the end token */
     int64_t *favourites; /* (R): the most probable tokens */
     long count; /* of the best to be found, at most MOST */
     float *scores; /* (S, count): log-probability of all tokens, best first */
@@ -615,14 +618,22 @@ static void erase(const Model *m, const Prediction *p, float *logits, long begin
     for (long i = m->vocabulary - begin; i < BLOCK; i++) logits[i] = -INFINITY;
 }
 
+/* Erase the tokens of a block that may not follow row r; blocks are looked at in ascending order. */
+static void forbid(const Prediction *p, long r, float *logits, long begin) {
+    int64_t *next = p->next_forbidden + r;
+    for (; *next < p->end_forbidden[r] && p->forbidden[*next] < begin + BLOCK; ++*next)
+        logits[p->forbidden[*next] - begin] = -INFINITY;
+}
+
 /* Look at the logits of one row from token `begin` to `end`, block by block. */
 static void look(const Model *m, const Work *w, const Prediction *p, long r, float *logits, long begin, long end) {
     float *best = w->best + r * p->count;
     for (long block = begin; block < end; block += BLOCK, logits += BLOCK) {
         float largest = largest_of(best_of_block(logits));
         add_block(w->totals + r, logits, largest);
-        if (block == 0) p->ends[r] = logits[p->end_mark];
         if (block == 0 || block + BLOCK > m->vocabulary) erase(m, p, logits, block);
+        if (p->forbidden) forbid(p, r, logits, block);
+        if (block == 0) p->ends[r] = logits[p->end_mark];
         if (p->count && largest > best[p->count - 1])
             insert_better(best, w->best_tokens + r * p->count, p->count, logits, block);
     }

@@ -31,13 +31,13 @@ class ServeJob:
             source=info.languages.source if info else "",
             target=info.languages.target if info else "",
             tokenizer=base64.b64encode(self.translator.tokenizer.model).decode(),
-            longest_source=self.translator.longest_source,
+            longest_source=self.translator.decoder.longest_source,
         )
         return asdict(description)
 
     def answer(self, work: Message) -> Message:
         """Translate or explain; a fault of ours must not take the model away from everybody else."""
-        from sixfold.decode.stopping import Stopped
+        from sixfold.decode.search import Stopped
 
         texts, kind = cast("list[str]", work["texts"]), Kind(**cast("dict[str, int]", work["kind"]))  # type: ignore[arg-type]
         try:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sixfold.errors import ConfigError, DataError, ModelFolderError
 from sixfold.text import Tokenizer
 from sixfold.text import tokenizer as module
-from sixfold.text.tokens import NUM_RESERVED
+from sixfold.text.tokenizer import NUM_RESERVED
 
 TEXTS = [
     "A man in a blue shirt is standing on a ladder and cleaning a window.",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sixfold.text import Tokenizer
-from sixfold.text.tokens import NUM_RESERVED
+from sixfold.text.tokenizer import NUM_RESERVED
 from sixfold.text.words import occurs, token_spans, words
 
 LINES = ["The old man sees 21 dogs.", "Der alte Mann sieht 21 Hunde.", "two trees and a house"] * 5

@@ -56,7 +56,7 @@ class TranslationValidator:
         for begin in range(0, len(self.ids), PAIRS_AT_ONCE):
             check()
             sources, targets = zip(*self.ids[begin : begin + PAIRS_AT_ONCE], strict=True)
-            scores = score_ids(model, sources, targets)
+            scores = score_ids(model, self.tokenizer.special, sources, targets)
             log_probability += sum(score.log_probability for score in scores)
             tokens += sum(score.num_tokens for score in scores)
         model.train(was_training)

@@ -1,0 +1,35 @@
+"""Batches within a token budget: which texts are computed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from sixfold.decode.engine import padded_length
+
+BATCH_TOKENS = 4096  # source tokens times hypotheses in one batch
+MANY_BATCHES = 8  # from here on other processes are worth their start
+FEWEST_TEXTS = 16  # in a batch, below which another process is not worth its cost
+
+
+def of_one_length(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Yield the texts, longest first, in batches of one padded length; texts of length 0 are left out."""
+    for padded, group in groupby(longest_first(lengths), key=lambda i: padded_length(lengths[i] + 1)):
+        texts, size = list(group), max(1, BATCH_TOKENS // (padded * width))
+        yield from (texts[begin : begin + size] for begin in range(0, len(texts), size))
+
+
+def of_any_length(lengths: Sequence[int], width: int, num_workers: int) -> Iterator[list[int]]:
+    """Yield the texts, longest first, in batches of any lengths, several for each worker."""
+    order = longest_first(lengths)
+    share = -(-len(order) // (MANY_BATCHES * num_workers)) if num_workers > 1 else len(order)
+    while order:
+        size = max(1, BATCH_TOKENS // (padded_length(lengths[order[0]] + 1) * width))
+        size = min(size, max(share, FEWEST_TEXTS))
+        yield order[:size]
+        order = order[size:]
+
+
+def longest_first(lengths: Sequence[int]) -> list[int]:
+    """Return which texts have a length, longest first."""
+    return sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
