@@ -49,7 +49,7 @@ def refuse_other_languages(base: Base, languages: Sequence[str]) -> None:
     raise ConfigError(
         f"The model in {base.folder} translates {own[0]} → {own[1]}, and this text is {languages[0]} → "
         f"{languages[1]} by the names of its files.",
-        "Give the target text first." if tuple(languages[::-1]) == own else
+        "Give the two texts in the other order." if tuple(languages[::-1]) == own else
         f"Fine-tune with {own[0]} and {own[1]}, or name the files like text.{own[0]} if they hold that language.",
     )  # fmt: skip
 
