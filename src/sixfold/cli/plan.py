@@ -25,6 +25,7 @@ def plan(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
     ] = None,
+    init: Annotated[Path | None, typer.Option(help="Plan to fine-tune this model.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -47,6 +48,7 @@ def plan(
             recipe=recipe,
             settings=settings or [],
             minutes=minutes,
+            init=init,
             device=device,
         )
         found = estimate(choose_task(request), request, on_progress)

@@ -39,8 +39,9 @@ class ValidationReport:
     score_name: str
     score: float
     is_best: bool
-    weights: str  # "single", "average of 5", "moving average"
+    weights: str  # "base", "single", "average of 5", "moving average"
     sample: Sample
+    own_score: float | None = None  # on the validation examples of the model that is fine-tuned
 
 
 class Progress(Protocol):
@@ -197,7 +198,8 @@ def validation_line(report: ValidationReport) -> str:
     """Describe a validation in one line."""
     best = "  ← best so far, saved" if report.is_best else ""
     score = f"{report.score_name} {report.score:.1f}"
-    return f"step {report.step:,}: {score}, loss {report.loss:.3f} ({report.weights}){best}"
+    own = "" if report.own_score is None else f"; on the base's own text {report.own_score:.1f}"
+    return f"step {report.step:,}: {score}, loss {report.loss:.3f} ({report.weights}){own}{best}"
 
 
 def sample_lines(sample: Sample, indent: str = "") -> str:

@@ -53,6 +53,9 @@ class TrainConfig(BaseModel):
     average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
     patience: int = Field(0, ge=0, description="validations without a better model before stopping; 0: never")
+    most_forgotten: float = Field(
+        0.0, ge=0, description="points that fine-tuning may lose on the base's own validation text; 0: any number"
+    )
 
 
 class Recipe(BaseModel):

@@ -22,6 +22,7 @@ from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
 from sixfold.settings import Wishes
+from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, Recipe
 
 Check = Callable[[], None]  # called now and then; raises when the work is to be given up
@@ -146,6 +147,15 @@ class Prepared:
         """Open the validation split."""
         return Corpus(self.folder / "valid")
 
+    @property
+    def base_folder(self) -> Path:
+        """Where the validation split of the model that is fine-tuned is, if it is known."""
+        return self.folder / "base"
+
+    def base_valid(self) -> Corpus | None:
+        """Open the validation split of the model that is fine-tuned, if it is known."""
+        return Corpus(self.base_folder) if self.base_folder.is_dir() else None
+
 
 @dataclass(frozen=True)
 class Published:
@@ -194,10 +204,13 @@ class Task(Protocol):
     def propose(self, survey: Opaque, wishes: Wishes, device: str, pace: float) -> Plan:
         """Choose everything that the user did not, with reasons."""
 
-    def inherit(self, init: Path, wishes: Wishes) -> Wishes:
-        """Return what a model to fine-tune decides, refusing wishes that contradict it."""
+    def inherit(self, base: Base, examples: Opaque, wishes: Wishes) -> Wishes:
+        """Return what a model to fine-tune decides, refusing examples and wishes that contradict it."""
 
-    def fit(self, survey: Opaque, recipe: Opaque, init: Path | None) -> Opaque:
+    def propose_fine_tuning(self, survey: Opaque, base: Base, wishes: Wishes) -> Plan:
+        """Choose everything for fine-tuning that neither the user nor the base decided, with reasons."""
+
+    def fit(self, survey: Opaque, recipe: Opaque, base: Base | None) -> Opaque:
         """Return the processor: learned from the sample, or that of the model to fine-tune."""
 
     def save_processor(self, folder: Path, processor: Opaque) -> list[Path]:
@@ -212,8 +225,8 @@ class Task(Protocol):
     def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:
         """Encode at most so many examples of the sample, to measure with."""
 
-    def facts(self, examples: Opaque) -> dict[str, Json]:
-        """Return what the run remembers of its input, such as languages."""
+    def facts(self, examples: Opaque, base: Base | None) -> dict[str, Json]:
+        """Return what the run remembers of its input, such as languages; a base may know them too."""
 
     def learner(self, recipe: Opaque, processor: Opaque) -> Learner:
         """Return what the loop sees."""

@@ -159,6 +159,23 @@ def test_fine_tuning_cannot_change_the_shape(
     assert setting.partition("=")[0] in messages
 
 
+def test_a_fine_tuning_says_what_it_chose_and_how_it_compares_with_its_base(
+    command: Command, files: tuple[str, str], small_model: SmallModel
+) -> None:
+    settings = ["--set", "train.steps=2", "--set", "train.valid_sentences=4"]
+    code, _, messages = command("train", *files, "-o", "tuned", "--init", small_model.folder, *settings)
+    assert code == 0
+    for words in (
+        "fine-tunes model",
+        "learning rate 0.0001: ",
+        "step 0: BLEU",
+        "on the base's own text",
+        "the base",
+    ):
+        assert words in messages
+    assert "co-occurrence initialisation" in messages
+
+
 # What is refused, and leaves nothing behind
 
 
