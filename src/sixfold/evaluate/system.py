@@ -58,7 +58,7 @@ def translations_of(
 
 def perplexity(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> float:
     """Return exp of the mean negative log-probability of a reference token, end marks included."""
-    scores = translator.score(sources, references)
+    scores = translator.score_pairs(sources, references)
     log_probability = sum(score.log_probability for score in scores)
     return math.exp(-log_probability / max(1, sum(score.num_tokens for score in scores)))
 
