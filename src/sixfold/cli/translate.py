@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
-from sixfold.cli.settings import read_settings, together
+from sixfold.cli.set_option import read_settings, together
 from sixfold.settings import check_bounds, make, meanings, setting
 
 if TYPE_CHECKING:
+    from sixfold.callbacks import OnProgress
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.scoring import TokenScore
     from sixfold.decode.translate import Translation, Translator
     from sixfold.text.words import Link
-    from sixfold.ticks import Tick
 
     class SearchFunction(Protocol):
         """Either search of a translator."""
 
         def __call__(
-            self, texts: Sequence[str], options: SearchOptions, *, tick: Tick, first_place: int
+            self, texts: Sequence[str], options: SearchOptions, *, tick: OnProgress, first_place: int
         ) -> list[list[Translation]]:
             """Return the translations of each text."""
             ...
@@ -55,59 +55,70 @@ class JsonOptions:
         check_bounds(self)
 
 
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder.")]
+InputFile = Annotated[str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")]
+Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")]
+NBest = Annotated[int | None, typer.Option(help="Translations of each line, best first.")]
+Sample = Annotated[
+    float | None,
+    typer.Option(metavar="TEMPERATURE", help="Draw each token at random; a low temperature is careful."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="See below; for example decode.top_k=10; repeatable."),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PHRASE", help="Stands in every translation; repeatable.", rich_help_panel=CONTENT),
+]
+Forbid = Annotated[
+    list[str] | None, typer.Option(metavar="PHRASE", help="Stands in none; repeatable.", rich_help_panel=CONTENT)
+]
+Protect = Annotated[
+    bool,
+    typer.Option(
+        "--protect",
+        help="Addresses, placeholders such as {name} and %s, and inline tags stay as they are.",
+        rich_help_panel=CONTENT,
+    ),
+]
+Partners = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="MODEL",
+        help="Ensemble with another model of the same tokenizer; repeatable.",
+        rich_help_panel=ENGINE,
+    ),
+]
+InPrecision = Annotated[
+    Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
+]
+NumWorkers = Annotated[
+    int,
+    typer.Option(min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)]
+
+
 def translate(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
-    file: Annotated[
-        str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")
-    ] = "-",
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations of each line, best first.")] = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(metavar="TEMPERATURE", help="Draw each token at random; a low temperature is careful."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example decode.top_k=10; repeatable."),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PHRASE", help="Stands in every translation; repeatable.", rich_help_panel=CONTENT),
-    ] = None,
-    forbid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PHRASE", help="Stands in none; repeatable.", rich_help_panel=CONTENT),
-    ] = None,
-    protect: Annotated[
-        bool,
-        typer.Option(
-            "--protect",
-            help="Addresses, placeholders such as {name} and %s, and inline tags stay as they are.",
-            rich_help_panel=CONTENT,
-        ),
-    ] = False,
-    partners: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--with",
-            metavar="MODEL",
-            help="Ensemble with another model of the same tokenizer; repeatable.",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    precision: Annotated[
-        Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
-    ] = Precision.float32,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE
-        ),
-    ] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)] = "auto",
+    model: ModelFolder,
+    file: InputFile = "-",
+    beam: Beam = None,
+    n_best: NBest = None,
+    sample: Sample = None,
+    as_json: AsJson = False,
+    settings: Set = None,
+    require: Require = None,
+    forbid: Forbid = None,
+    protect: Protect = False,
+    partners: Partners = None,
+    precision: InPrecision = Precision.float32,
+    workers: NumWorkers = 0,
+    device: Device = "auto",
 ) -> None:
     """Translate text, line by line.
 
@@ -175,9 +186,9 @@ def translate_lines(
     translator: Translator, search: SearchFunction, file: str, options: SearchOptions, alternatives: int | None
 ) -> None:
     """Translate a file or standard input; as JSON if a number of alternatives is given."""
-    from sixfold.cli.progress import progress
+    from sixfold.callbacks import offset_by
+    from sixfold.cli.progress_bar import progress
     from sixfold.data.readers import read_lines
-    from sixfold.ticks import counted_from
 
     lines = read_lines(file)
     at_once = 1 if is_typed(file) else LINES_AT_ONCE
@@ -187,7 +198,7 @@ def translate_lines(
             found = search(
                 chunk,
                 options,
-                tick=counted_from(done, tick),
+                tick=offset_by(done, tick),
                 first_place=done,
             )
             for number, translations in enumerate(found, start=done + 1):

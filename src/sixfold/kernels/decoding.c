@@ -1,4 +1,4 @@
-/* The steps of decoding on a CPU, one call for each: what `decode/engine.py` computes, without a cost for each
+/* The steps of decoding on a CPU, one call for each: what `decode/torch_engine.py` computes, without a cost for each
    operation. `kernels/build.py` compiles this file for the machine it runs on; `decode/kernel_engine.py` calls it.
 
    Every row is computed by itself, every sum in one fixed order, so the same row has the same bits in any company.
