@@ -126,12 +126,12 @@ SERVER = """
 import json, sys
 from pathlib import Path
 from sixfold.serve.server import run
-from sixfold.serve.settings import Settings, model_place
+from sixfold.serve.server_settings import ServerSettings, parse_model_spec
 options = json.loads(sys.argv[1], object_hook=lambda found: {
     name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
 })
-models = tuple(map(model_place, options.pop("models")))
-run(Settings(models=models, port=0, **options))
+models = tuple(map(parse_model_spec, options.pop("models")))
+run(ServerSettings(models=models, port=0, **options))
 """
 PHRASES = Path(__file__).parent / "compat" / "format-1-phrases"
 

@@ -104,6 +104,18 @@ def test_one_file_is_cleaned_into_a_tsv_file(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "clean.tsv").read_text() == "a cat\teine Katze\n"
 
 
+def test_it_says_which_keys_were_read_and_reads_those_that_are_asked_for(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"question": "one", "answer": "eins", "note": "?"}\n' * 2)
+    code, _, messages = run(tmp_path / "a.jsonl")
+    assert code == 2
+    assert "found question, answer, note" in messages
+    assert "--set 'data.languages=[question, answer]'" in messages
+    code, output, _ = run(tmp_path / "a.jsonl", "--set", "data.languages=[answer, question]")
+    assert code == 0
+    assert "source (answer): 1.0 words a line" in output
+    assert "target (question): 1.0 words a line" in output
+
+
 def test_it_reads_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\teine Katze\n")))
     assert run("-")[0] == 0

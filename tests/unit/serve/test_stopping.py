@@ -1,4 +1,4 @@
-"""A search that is called off."""
+"""Cancelling a search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["beam", "greedy", "draws", "rules", "phrases"])
-def test_every_search_asks_before_each_step_and_stops_when_told(options: sixfold.SearchOptions) -> None:
+def test_every_search_checks_for_cancellation_before_each_step(options: sixfold.SearchOptions) -> None:
     translator = sixfold.load(MODEL, "cpu")
     expected = translator.translate(["The old man sees a dog."], options)
     asked = 0

@@ -13,6 +13,7 @@ import pytest
 import torch
 from pydantic import BaseModel
 from safetensors.torch import load_file, save_file
+from sixfold.ticks import Tick
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,7 +22,6 @@ from sixfold.data.shards import Corpus, Record, Records, ShardWriter
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
 from sixfold.settings import Wishes
-from sixfold.ticks import Tick
 from sixfold.training.progress import Silence
 from sixfold.training.recipe import Plan, Recipe, TrainConfig, make_recipe
 from sixfold.training.run import Outcome, run

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sixfold.data.readers import Pair
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Reservoir
 from sixfold.models.encoder_decoder import PRESETS
 from sixfold.tasks.translate.plan import choose, parameter_count
 from sixfold.tasks.translate.prepare import Survey
@@ -25,9 +25,9 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sixfold.tasks.translate.plan.num_cores", lambda: 2)
 
 
-def sample_of(pairs: Collection[Pair]) -> Sample:
+def sample_of(pairs: Collection[Pair]) -> Reservoir:
     """Return a sample of all the pairs."""
-    sample = Sample(most=len(pairs), seed=1)
+    sample = Reservoir(most=len(pairs), seed=1)
     for pair in pairs:
         sample.offer(pair)
     return sample
