@@ -16,12 +16,12 @@ from sixfold.kernels import prepare  # isort: skip
 prepare()  # before torch is loaded
 import torch
 import torch.nn.functional as F
+from sixfold.text.tokens import PAD_ID
 from sixfold.training.loss import MemberLoss
 from torch import Tensor, nn
 
 import sixfold.training.loop
 from sixfold.cli import main
-from sixfold.text.tokens import PAD_ID
 from sixfold.training.optimizer import BETAS, EPSILON
 
 MOMENTUM, ITERATIONS = 0.95, 5

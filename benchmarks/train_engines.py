@@ -24,6 +24,7 @@ prepare()  # before torch is loaded
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.training.loss import Objective
 from sixfold.training.shares import Shares, num_shares
 from torch import Tensor, nn
@@ -33,7 +34,6 @@ from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
 from sixfold.machine import num_cores, raise_malloc_thresholds
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import SinusoidalPositions, TiedEmbedding
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 from sixfold.training.optimizer import make_adam, set_learning_rate
 
 CASES = {

@@ -11,16 +11,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Batches, Position
 from sixfold.data.shards import Corpus
 from sixfold.machine import choose_device
 from sixfold.models.encoder_decoder import count_parameters
-from sixfold.ticks import Tick
-from sixfold.training.calibration import pace_for
+from sixfold.training.base import read_base
 from sixfold.training.micro_batches import num_data_parallel
-from sixfold.training.recipe import Plan, Recipe
+from sixfold.training.recipe import Plan, Recipe, merge
 from sixfold.training.run import prepare_machine
-from sixfold.training.setup import Request, new_model
+from sixfold.training.setup import Request, new_model, propose
 from sixfold.training.step import Stepper
 from sixfold.training.task import Given, Learner, Task
 
@@ -56,14 +56,17 @@ class Estimate:
     disk_bytes: int
 
 
-def estimate(task: Task, request: Request, tick: Tick) -> Estimate:
+def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
     """Plan a training and measure a few of its steps on a sample of the data."""
     began = time.monotonic()
     prepare_machine()
     device, wishes = choose_device(request.device), request.wishes(task)
-    survey = task.survey(task.read(request.inputs), 1, tick)
-    plan = task.propose(survey, wishes, device, pace_for(wishes, device))
-    recipe, processor = plan.recipe, task.fit(survey, plan.recipe, None)
+    examples = task.read(request.inputs, wishes)
+    base = None if request.init is None else read_base(request.init, task.name)
+    inherited = task.inherit(base, examples, wishes) if base else {}
+    survey = task.survey(examples, 1, on_progress)
+    plan = propose(task, survey, merge(task.recipe, inherited, wishes), device, base)
+    recipe, processor = plan.recipe, task.fit(survey, plan.recipe, base)
     read_seconds = time.monotonic() - began
     with tempfile.TemporaryDirectory() as folder:
         given = Given(None, None, survey, recipe, processor)
@@ -77,7 +80,7 @@ def estimate(task: Task, request: Request, tick: Tick) -> Estimate:
         speed = Speed(
             read_seconds + share * encode_seconds + start_share * start_seconds,
             *measure_steps(learner, model, corpus, recipe),
-            measure_validation(learner, model, corpus, recipe),
+            measure_validation(learner, model, corpus, recipe) * (2 if base else 1),  # also on the base's own text
             Batches(learner.sizes(corpus), recipe.train.batch_tokens, seed=1).padding_share(),
         )
         disk = disk_bytes(recipe, model, int(share * corpus.num_bytes))
@@ -87,17 +90,17 @@ def estimate(task: Task, request: Request, tick: Tick) -> Estimate:
         parameters=count_parameters(model),
         steps=recipe.train.steps,
         speed=speed,
-        seconds=whole_time(recipe, speed),
+        seconds=whole_time(recipe, speed, num_validations(recipe) + (base is not None)),
         memory_bytes=memory_bytes(recipe, model, survey.num_examples, device),
         disk_bytes=disk,
     )
 
 
-def whole_time(recipe: Recipe, speed: Speed) -> float:
-    """Return the time of a whole run."""
+def whole_time(recipe: Recipe, speed: Speed, validations: int) -> float:
+    """Return the time of a whole run with so many validations."""
     steps = recipe.train.steps * speed.seconds_a_step
-    validations = num_validations(recipe) * speed.validation_seconds
-    return min(speed.preparation_seconds + steps + validations, recipe.train.minutes * 60 or float("inf"))
+    seconds = speed.preparation_seconds + steps + validations * speed.validation_seconds
+    return min(seconds, recipe.train.minutes * 60 or float("inf"))
 
 
 def num_validations(recipe: Recipe) -> int:
@@ -137,9 +140,9 @@ def measure_steps(learner: Learner, model: nn.Module, corpus: Corpus, recipe: Re
     while len(seconds) < MOST_STEPS and (
         len(seconds) < WARM_STEPS + FEWEST_STEPS or sum(seconds[WARM_STEPS:]) < ENOUGH_SECONDS
     ):
-        began, seed = time.monotonic(), len(seconds)
-        batch = learner.collate(corpus.read(next(batches)[0]), seed)
-        stepper.train_step(batch, learning_rate=0.0, seed=(1, seed))
+        began, step = time.monotonic(), len(seconds)
+        batch = learner.collate(corpus.read(next(batches)[0]), seed=step)
+        stepper.train_step(batch, learning_rate=0.0, step=step)
         seconds.append(time.monotonic() - began)
         targets.append(batch.num_targets)
     measured, counted = sum(seconds[WARM_STEPS:]), sum(targets[WARM_STEPS:])

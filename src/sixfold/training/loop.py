@@ -19,11 +19,11 @@ from sixfold.training.ranks import Ranks
 from sixfold.training.recipe import Recipe
 from sixfold.training.reporting import Reporter
 from sixfold.training.schedule import learning_rate, peak_rate
-from sixfold.training.selection import Candidates, record_scores
+from sixfold.training.selection import Candidates, Measured, record_scores
 from sixfold.training.signals import Stopped, StopRequest
 from sixfold.training.state import RunState
 from sixfold.training.step import Stepper, StepResult
-from sixfold.training.task import Batch, Learner
+from sixfold.training.task import Batch, Learner, Validator
 
 EMA = "ema."  # begins the names of the moving average in a checkpoint
 Publish = Callable[[RunState, Weights], None]  # writes the model folder
@@ -40,6 +40,8 @@ class Trainer:
     ranks: Ranks
     stepper: Stepper
     candidates: Candidates
+    base_validator: Validator | None  # of the model that is fine-tuned, where its examples are known
+    is_fine_tuning: bool
     clock: Clock
     reporter: Reporter
     publish: Publish
@@ -51,7 +53,10 @@ class Trainer:
         batches = Batches(self.learner.sizes(self.corpus), config.batch_tokens, self.seed)
         self.stepper.model.train()
         with StopRequest() as stop:
-            if self.clock.owes_validation(state):
+            if self.owes_base_scores():
+                self.validate(stop)
+                self.save()
+            elif self.clock.owes_validation(state):
                 self.validate(stop)
             for examples, position in batches.from_position(state.position):
                 progress = self.clock.progress(state.step, self.clock.seconds())
@@ -61,7 +66,7 @@ class Trainer:
                 rate = learning_rate(config, self.recipe.model.d_model, step, progress)
                 self.warm_up_dropout(progress)
                 batch = self.learner.collate(self.corpus.read(examples), mixed_seed(self.seed, step))
-                result = self.stepper.train_step(batch, rate, (self.seed, step))
+                result = self.stepper.train_step(batch, rate, step)
                 state.step, state.position = step, position
                 if result.is_finite:
                     self.reporter.step(state, result, rate, batch)
@@ -125,11 +130,16 @@ class Trainer:
     def measure_and_publish(self, stop: StopRequest) -> None:
         """Measure the current and the averaged weights, and publish the better if it is the best so far."""
         name, weights, loss = self.candidates.best(self.state, stop.check)
-        scores = self.candidates.validator.measure(self.candidates.model_with(weights), stop.check)
-        is_best = record_scores(scores, loss, name, self.state)
+        model = self.candidates.model_with(weights)
+        scores = self.candidates.validator.measure(model, stop.check)
+        own = self.base_validator.measure(model, stop.check) if self.base_validator else None
+        measured = Measured(name, loss, scores, own)
+        is_best = record_scores(measured, self.state, self.recipe.train.most_forgotten)
+        if self.owes_base_scores():
+            self.state.base = dict(self.state.best)
         if is_best:
             self.publish(self.state, weights)
-        self.reporter.validation(self.state, scores, loss, name, is_best)
+        self.reporter.validation(self.state, measured, is_best)
 
     def finish(self, stop: StopRequest) -> None:
         """Validate what has not been validated yet, and save."""
@@ -142,6 +152,10 @@ class Trainer:
         self.reporter.log.close()
         if stop.is_requested and not state.finished:
             self.reporter.progress.say(f"stopped at step {state.step:,}; everything is saved")
+
+    def owes_base_scores(self) -> bool:
+        """Return whether the model that is to be fine-tuned has not been measured yet."""
+        return self.is_fine_tuning and self.state.step == 0 and not self.state.validated
 
     @property
     def store(self) -> CheckpointStore:
@@ -172,5 +186,5 @@ class Trainer:
         self.stepper.use_threads(self.state.threads)
         self.clock.began -= self.state.seconds
         if self.ranks.is_first:
-            self.reporter.log.cut_after(self.state.step)
+            self.reporter.log.cut_after(-1 if self.owes_base_scores() else self.state.step)
         return problems

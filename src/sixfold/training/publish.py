@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from sixfold.models.encoder_decoder import count_parameters
+from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
 from sixfold.training.checkpoint import refuse_not_finite
 from sixfold.training.loop import Publish
@@ -24,11 +25,14 @@ def publisher(task: Task, setup: Setup, model: nn.Module, folder: Path) -> Publi
     def publish(state: RunState, weights: Weights) -> None:
         refuse_not_finite(state.step, weights)
         cpu = {name: tensor.detach().to("cpu", torch.float32) for name, tensor in weights.items()}
+        validated: dict[str, Json] = {"validation": state.best}
+        if state.base:
+            validated["base"] = state.base
         published = Published(
             recipe=setup.recipe,
             processor=setup.processor,
             facts=setup.facts,
-            scores={"validation": state.best},
+            scores=validated,
             corpus={
                 task.examples: len(setup.data.train()),
                 "files": [{**file, "path": readable_name(str(file["path"]))} for file in setup.inputs],
@@ -37,6 +41,7 @@ def publisher(task: Task, setup: Setup, model: nn.Module, folder: Path) -> Publi
                 "seed": setup.seed,
                 "torch": torch.__version__,
                 "recipe": setup.recipe.model_dump(mode="json"),
+                **({"base": setup.base} if setup.base else {}),
             },
             num_parameters=count_parameters(model),
             members=split_members(cpu, setup.recipe.num_members),

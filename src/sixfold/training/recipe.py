@@ -27,7 +27,7 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    steps: int = Field(100_000, ge=1)
+    steps: int = Field(100_000, ge=1, description="training steps at most")
     minutes: float = Field(0.0, ge=0, description="a wall-clock budget; 0: none")
     batch_tokens: int = Field(25_000, ge=1, description="tokens of the longer side in one step, padding included")
     accumulate: int = Field(1, ge=1, le=4096, description="parts a step is computed in, to save memory")
@@ -43,7 +43,7 @@ class TrainConfig(BaseModel):
     frozen: list[str] = Field([], description="beginnings of the names of weights that are not trained")
     schedule: Literal["inverse_square_root", "linear_decay", "cosine"] = "inverse_square_root"
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
-    warmup_steps: int = Field(4000, ge=1)
+    warmup_steps: int = Field(4000, ge=1, description="steps of learning-rate warm-up")
     dropout_rise: float = Field(0.0, ge=0, le=1, description="share of the run in which dropout rises from 0")
     max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
     skip_nonfinite: int = Field(
@@ -53,6 +53,9 @@ class TrainConfig(BaseModel):
     average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
     patience: int = Field(0, ge=0, description="validations without a better model before stopping; 0: never")
+    most_forgotten: float = Field(
+        0.0, ge=0, description="points that fine-tuning may lose on the base's own validation text; 0: any number"
+    )
 
 
 class Recipe(BaseModel):

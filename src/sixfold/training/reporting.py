@@ -9,9 +9,10 @@ from zlib import crc32
 from sixfold.training.clock import Clock, Speedometer
 from sixfold.training.metrics_log import MetricsLog
 from sixfold.training.progress import Progress, StepReport, ValidationReport
+from sixfold.training.selection import Measured
 from sixfold.training.state import RunState
 from sixfold.training.step import StepResult
-from sixfold.training.task import Batch, Scores
+from sixfold.training.task import Batch
 
 SMOOTHING = 0.95  # of the loss that is shown
 
@@ -41,9 +42,12 @@ class Reporter:
         per_second = self.speed.targets_a_second()
         self.progress.step(StepReport(step, epoch, self.shown_loss, learning_rate, per_second, done, left))
 
-    def validation(self, state: RunState, scores: Scores, loss: float, weights: str, is_best: bool) -> None:
+    def validation(self, state: RunState, measured: Measured, is_best: bool) -> None:
         """Tell how a validation went."""
-        report = ValidationReport(state.step, loss, scores.name, scores.value, is_best, weights, scores.sample)
+        scores, own = measured.scores, None if measured.own is None else measured.own.value
+        report = ValidationReport(
+            state.step, measured.loss, scores.name, scores.value, is_best, measured.weights, scores.sample, own
+        )
         self.log.write({"kind": "validation", **asdict(report)})
         self.progress.validation(report)
 

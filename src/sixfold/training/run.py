@@ -21,8 +21,8 @@ from sixfold.machine import (
     return_freed_memory,
 )
 from sixfold.models.ensemble import members_of
-from sixfold.models.folder import load_info, load_members
 from sixfold.models.weights import set_weights, weights_of
+from sixfold.training.base import Comparison, compare, load_base, read_base, say_comparison
 from sixfold.training.checkpoint import CheckpointStore
 from sixfold.training.clock import Clock
 from sixfold.training.loop import Trainer
@@ -60,6 +60,7 @@ class Outcome:
     score_conditions: str
     score: float
     loss: float
+    comparison: Comparison | None  # of a fine-tuned model with its base
 
 
 def run(task: Task, request: Request, progress: Progress) -> Outcome:
@@ -88,7 +89,9 @@ def run(task: Task, request: Request, progress: Progress) -> Outcome:
             model = starting_model(task, setup, request, device)
             return_freed_memory()
             trainer = make_trainer(task, setup, model, run_folder, ranks, shown, began)
-            return train(trainer, request, shown)
+            outcome = train(trainer, request, shown)
+    shown.say(say_outcome(outcome))
+    return outcome
 
 
 def refuse(request: Request, run_folder: RunFolder) -> None:
@@ -115,7 +118,7 @@ def starting_model(task: Task, setup: Setup, request: Request, device: str) -> n
     learner = task.learner(setup.recipe, setup.processor)
     model = new_model(learner, setup.recipe)
     if request.init is not None:
-        given = load_members(request.init, load_info(request.init))
+        given = load_base(read_base(request.init, task.name), setup.base)
         for own, old in zip(members_of(model), given, strict=True):
             set_weights(own, weights_of(old))
     elif not request.resume:
@@ -138,10 +141,11 @@ def make_trainer(
     state = RunState(threads=num_data_parallel(config.batch_tokens, device, ranks.world))
     store = CheckpointStore(run_folder.checkpoints)
     stepper = Stepper(
-        learner.loss, model, config, state.threads, ranks, lambda text: shown.say(f"warning: {text}")
+        learner.loss, model, config, state.threads, ranks, setup.seed, lambda text: shown.say(f"warning: {text}")
     )
     clock = Clock(config, ranks, began)
     log = MetricsLog(run_folder.training / "log.jsonl")
+    base_valid = setup.data.base_valid()
     return Trainer(
         recipe=setup.recipe,
         learner=learner,
@@ -150,6 +154,8 @@ def make_trainer(
         ranks=ranks,
         stepper=stepper,
         candidates=Candidates(stepper, store, learner.validator(setup.data.valid())),
+        base_validator=None if base_valid is None else learner.validator(base_valid),
+        is_fine_tuning=bool(setup.base),
         clock=clock,
         reporter=Reporter(log, shown, clock, ranks.is_first),
         publish=publisher(task, setup, model, run_folder.model),
@@ -177,8 +183,17 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
     finally:
         shown.close()
     best = state.best or {"name": "", "conditions": "", "score": float("nan"), "loss": float("nan")}
-    found = (best[key] for key in ("name", "conditions", "score", "loss"))
-    return Outcome(request.folder, state.step, trainer.clock.seconds_here(), state.finished, *found)
+    return Outcome(
+        folder=request.folder,
+        step=state.step,
+        seconds=trainer.clock.seconds_here(),
+        finished=state.finished,
+        score_name=best["name"],
+        score_conditions=best["conditions"],
+        score=best["score"],
+        loss=best["loss"],
+        comparison=compare(state),
+    )
 
 
 def say_where(trainer: Trainer, request: Request, shown: Progress) -> None:
@@ -204,10 +219,11 @@ def say_outcome(outcome: Outcome) -> str:
     """Say how a run ended and what to do next."""
     if not outcome.finished:
         return f"go on with: sixfold train --resume -o {outcome.folder}"
-    return (
+    said = (
         f"done after {outcome.step:,} steps and {duration(outcome.seconds)}: {outcome.finished}. "
         f"Held-out {outcome.score_name} {outcome.score:.1f} ({outcome.score_conditions})."
     )
+    return f"{said}\n{say_comparison(outcome.comparison)}" if outcome.comparison else said
 
 
 def say_stopped(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cached_property
 
 from torch import nn
@@ -12,6 +13,16 @@ from sixfold.training.checkpoint import CheckpointStore, average
 from sixfold.training.state import RunState
 from sixfold.training.step import Stepper
 from sixfold.training.task import Check, Scores, Validator
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a validation measured of one candidate."""
+
+    weights: str  # which they are: "single", "average of 5"
+    loss: float
+    scores: Scores
+    own: Scores | None = None  # on the validation examples of the model that is fine-tuned, where they are known
 
 
 def is_better(scores: Scores, loss: float, state: RunState) -> bool:
@@ -27,17 +38,35 @@ def is_better(scores: Scores, loss: float, state: RunState) -> bool:
     return loss < state.best["loss"] and sign * (scores.value - state.highest_score) > -scores.chance
 
 
-def record_scores(scores: Scores, loss: float, weights: str, state: RunState) -> bool:
+def keeps_what_the_base_can(measured: Measured, state: RunState, most_forgotten: float) -> bool:
+    """Return whether a fine-tuned model scores no worse than its base, and little worse on the base's own text."""
+    if not state.base:
+        return True
+    sign = 1 if measured.scores.is_higher_better else -1
+    if sign * (measured.scores.value - state.base["score"]) < 0:
+        return False
+    if measured.own is None or not most_forgotten:
+        return True
+    return bool(sign * (state.base["own_score"] - measured.own.value) <= most_forgotten)
+
+
+def record_scores(measured: Measured, state: RunState, most_forgotten: float) -> bool:
     """Remember what a validation measured; return whether it is the best so far."""
-    is_best = is_better(scores, loss, state)
-    highest = scores.value if state.highest_score is None else state.highest_score
-    state.highest_score = max(highest, scores.value) if scores.is_higher_better else min(highest, scores.value)
+    scores = measured.scores
+    may_be_kept = keeps_what_the_base_can(measured, state, most_forgotten)
+    is_best = may_be_kept and is_better(scores, measured.loss, state)
+    if may_be_kept:
+        highest = scores.value if state.highest_score is None else state.highest_score
+        pick = max if scores.is_higher_better else min
+        state.highest_score = pick(highest, scores.value)
     state.stale = 0 if is_best else state.stale + 1
     if is_best:
         state.best = {
-            "step": state.step, "name": scores.name, "score": scores.value, "loss": loss,
-            "weights": weights, "conditions": scores.conditions,
+            "step": state.step, "name": scores.name, "score": scores.value, "loss": measured.loss,
+            "weights": measured.weights, "conditions": scores.conditions,
         }  # fmt: skip
+        if measured.own is not None:
+            state.best["own_score"] = measured.own.value
     return is_best
 
 
@@ -58,7 +87,7 @@ class Candidates:
     def named(self, state: RunState) -> dict[str, Weights]:
         """Return everything that could be published now."""
         current, count = weights_of(self.stepper.model), self.stepper.config.average
-        named = {"single": current}
+        named = {"base" if state.step == 0 else "single": current}  # only a fine-tuning validates at step 0
         earlier = [step for step in state.validated[-(count - 1) :] if self.store.has_weights(step)]
         if earlier and count > 1:
             stored = [self.store.weights(step) for step in earlier]

@@ -17,12 +17,13 @@ from sixfold.models.encoder_decoder import count_parameters
 from sixfold.models.ensemble import make_ensemble
 from sixfold.models.folder import Json
 from sixfold.settings import Wishes
+from sixfold.training.base import UNKNOWN, Base, copy_validation, read_base
 from sixfold.training.calibration import pace_for
 from sixfold.training.progress import Progress
-from sixfold.training.recipe import Recipe, gather_wishes, make_recipe, merge
+from sixfold.training.recipe import Plan, Recipe, gather_wishes, make_recipe, merge
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.signals import deferred
-from sixfold.training.task import Given, Inputs, Learner, Prepared, Task
+from sixfold.training.task import Given, Inputs, Learner, Opaque, Prepared, Task
 
 
 @dataclass(frozen=True)
@@ -54,30 +55,43 @@ class Setup:
     facts: dict[str, Any]  # what the task remembers of its input
     processor: Any
     data: Prepared
+    base: dict[str, Json] = field(default_factory=dict)  # the model that is fine-tuned; empty for a new one
     inputs: list[dict[str, Json]] = field(default_factory=list)
 
 
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
     """Read the data, decide everything, and write it below `training/`."""
     seed, wishes = 1 if request.seed is None else request.seed, request.wishes(task)
-    examples = task.read(request.inputs)
-    held_out = task.read(request.valid) if request.valid else None
+    examples = task.read(request.inputs, wishes)
+    held_out = task.read(request.valid, wishes) if request.valid else None
     import_ahead()
+    base = None if request.init is None else read_base(request.init, task.name)
+    inherited = task.inherit(base, examples, wishes) if base else {}
     survey = task.survey(examples, seed, lambda done: shown.tick(f"reading {task.examples}", done))
-    if request.init:
-        wishes = merge(task.recipe, wishes, task.inherit(request.init, wishes))
-    plan = task.propose(survey, wishes, device, pace_for(wishes, device))
+    plan = propose(task, survey, merge(task.recipe, inherited, wishes), device, base)
     for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
         shown.say(line)
-    processor = task.fit(survey, plan.recipe, request.init)
+    processor = task.fit(survey, plan.recipe, base)
     given = Given(examples, held_out, survey, plan.recipe, processor)
     with writing(run_folder.data):
         data = task.prepare(run_folder.data, given, lambda done: shown.tick(f"encoding {task.examples}", done))
     for line in data.warnings:
         shown.say(f"warning: {line}")
     describe(shown, task, plan.recipe, processor, data, device)
+    files = task.save_processor(run_folder.training, processor)
+    if base and not copy_validation(base, task.name, run_folder.digests(files), data.base_folder):
+        shown.say(f"warning: {UNKNOWN}")
+    facts, remembered = task.facts(examples, base), base.as_json() if base else {}
+    setup = Setup(plan.recipe, seed, facts, processor, data, remembered)
     paths = [*examples.paths, *(held_out.paths if held_out else ())]
-    write_setup(task, run_folder, Setup(plan.recipe, seed, task.facts(examples), processor, data), paths)
+    write_setup(task, run_folder, setup, files, paths)
+
+
+def propose(task: Task, survey: Opaque, wishes: Wishes, device: str, base: Base | None) -> Plan:
+    """Choose everything that the user did not, for a new model or for fine-tuning one."""
+    if base is not None:
+        return task.propose_fine_tuning(survey, base, wishes)
+    return task.propose(survey, wishes, device, pace_for(wishes, device))
 
 
 def import_ahead() -> None:
@@ -103,10 +117,12 @@ def new_model(learner: Learner, recipe: Recipe) -> nn.Module:
     return make_ensemble(learner.new_model, recipe.num_members)
 
 
-def write_setup(task: Task, run_folder: RunFolder, setup: Setup, inputs: Sequence[Path]) -> None:
+def write_setup(
+    task: Task, run_folder: RunFolder, setup: Setup, processor_files: Sequence[Path], inputs: Sequence[Path]
+) -> None:
     """Write what was decided; run.json comes last, so that its presence means that all of it is there."""
     paths = [
-        *task.save_processor(run_folder.training, setup.processor),
+        *processor_files,
         run_folder.write_inputs(inputs),
         *sorted(path for path in run_folder.data.rglob("*") if path.is_file()),
     ]
@@ -116,6 +132,7 @@ def write_setup(task: Task, run_folder: RunFolder, setup: Setup, inputs: Sequenc
             "recipe": setup.recipe.model_dump(mode="json"),
             "seed": setup.seed,
             "facts": setup.facts,
+            "base": setup.base,
             "files": run_folder.digests(paths),
         }
     )
@@ -130,6 +147,7 @@ def read_setup(task: Task, run_folder: RunFolder) -> Setup:
         facts=content["facts"],
         processor=task.load_processor(run_folder.training),
         data=Prepared(run_folder.data),
+        base=content["base"],
         inputs=run_folder.inputs(),
     )
 

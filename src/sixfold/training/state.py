@@ -20,7 +20,8 @@ class RunState:
     stale: int = 0  # validations since the best one
     skipped: int = 0  # steps left out because their loss or gradient was not finite
     best: dict[str, Any] = field(default_factory=dict)  # step, score and loss of the published model
-    highest_score: float | None = None  # of all validations
+    base: dict[str, Any] = field(default_factory=dict)  # the same of the model that is fine-tuned, at step 0
+    highest_score: float | None = None  # of all validations whose model may be kept
     threads: int = 1  # data-parallel ones; other sums would be other bits
     finished: str = ""  # why the run ended, once it has
 

@@ -16,12 +16,13 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
 from sixfold.settings import Wishes
-from sixfold.ticks import Tick
+from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, Recipe
 
 Check = Callable[[], None]  # called now and then; raises when the work is to be given up
@@ -146,6 +147,15 @@ class Prepared:
         """Open the validation split."""
         return Corpus(self.folder / "valid")
 
+    @property
+    def base_folder(self) -> Path:
+        """Where the validation split of the model that is fine-tuned is, if it is known."""
+        return self.folder / "base"
+
+    def base_valid(self) -> Corpus | None:
+        """Open the validation split of the model that is fine-tuned, if it is known."""
+        return Corpus(self.base_folder) if self.base_folder.is_dir() else None
+
 
 @dataclass(frozen=True)
 class Published:
@@ -185,19 +195,22 @@ class Task(Protocol):
     def detect(self, inputs: Inputs) -> bool:
         """Return whether this data is of this task."""
 
-    def read(self, inputs: Inputs) -> Opaque:
+    def read(self, inputs: Inputs, wishes: Wishes) -> Opaque:
         """Open the examples in files; every `iter()` starts from the beginning, and `paths` are the files."""
 
-    def survey(self, examples: Opaque, seed: int, tick: Tick) -> Opaque:
+    def survey(self, examples: Opaque, seed: int, on_progress: OnProgress) -> Opaque:
         """Look at all examples once, count them (`num_examples`), and keep a sample."""
 
     def propose(self, survey: Opaque, wishes: Wishes, device: str, pace: float) -> Plan:
         """Choose everything that the user did not, with reasons."""
 
-    def inherit(self, init: Path, wishes: Wishes) -> Wishes:
-        """Return what a model to fine-tune decides, refusing wishes that contradict it."""
+    def inherit(self, base: Base, examples: Opaque, wishes: Wishes) -> Wishes:
+        """Return what a model to fine-tune decides, refusing examples and wishes that contradict it."""
 
-    def fit(self, survey: Opaque, recipe: Opaque, init: Path | None) -> Opaque:
+    def propose_fine_tuning(self, survey: Opaque, base: Base, wishes: Wishes) -> Plan:
+        """Choose everything for fine-tuning that neither the user nor the base decided, with reasons."""
+
+    def fit(self, survey: Opaque, recipe: Opaque, base: Base | None) -> Opaque:
         """Return the processor: learned from the sample, or that of the model to fine-tune."""
 
     def save_processor(self, folder: Path, processor: Opaque) -> list[Path]:
@@ -206,14 +219,14 @@ class Task(Protocol):
     def load_processor(self, folder: Path) -> Opaque:
         """Read what `save_processor` wrote."""
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
         """Encode training and validation examples into shards."""
 
     def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:
         """Encode at most so many examples of the sample, to measure with."""
 
-    def facts(self, examples: Opaque) -> dict[str, Json]:
-        """Return what the run remembers of its input, such as languages."""
+    def facts(self, examples: Opaque, base: Base | None) -> dict[str, Json]:
+        """Return what the run remembers of its input, such as languages; a base may know them too."""
 
     def learner(self, recipe: Opaque, processor: Opaque) -> Learner:
         """Return what the loop sees."""

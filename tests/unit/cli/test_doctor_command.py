@@ -24,13 +24,13 @@ app.command()(doctor)
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(compiled_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the test a cache folder that knows a CPU on which bfloat16 needs a limit and int8 dies."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(compiled_cache))
     bfloat16 = PrecisionProbe("bfloat16", True, "AVX512_CORE", "died with SIGILL")
     int8 = PrecisionProbe("int8", False, "", "died with SIGILL")
     store_probe(CpuProbe(bfloat16, int8), PROBE_COMMAND)
-    return tmp_path
+    return compiled_cache
 
 
 @pytest.mark.usefixtures("cache")

@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+
+
+class SmallModel(Protocol):
+    """A trained model (see tests/conftest.py)."""
+
+    folder: Path
+
 
 Command = Callable[..., tuple[int, str, str]]
 TINY = ["--set", "model.d_model=16", "--set", "model.heads=2", "--set", "model.layers=1", "--set", "model.d_ff=32"]
@@ -78,3 +86,12 @@ def test_what_cannot_be_planned_is_refused(command: Command, arguments: list[str
     assert (code, out) == (2, "")
     assert messages.startswith("error: ")
     assert message in messages
+
+
+def test_a_fine_tuning_is_planned_with_the_bases_own_shape(
+    command: Command, files: tuple[str, str], small_model: SmallModel
+) -> None:
+    code, out, _ = command("plan", *files, "--init", small_model.folder, "--set", "train.valid_sentences=4")
+    assert code == 0
+    assert "fine-tunes model: 1 + 1 layers of width 64" in out
+    assert "learning rate 0.0001" in out

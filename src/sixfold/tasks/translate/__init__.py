@@ -5,30 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from sixfold.callbacks import OnProgress
+from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
 from sixfold.decode.translate import Translator, load
-from sixfold.errors import ConfigError
 from sixfold.files import write_atomically
-from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import (
     Json,
     Languages,
     ModelInfo,
     Processor,
-    load_info,
     load_tokenizer,
     save_model,
     weight_files,
 )
 from sixfold.settings import Wishes
 from sixfold.tasks.translate.card import model_card
+from sixfold.tasks.translate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.translate.learner import TranslateLearner
 from sixfold.tasks.translate.plan import choose
 from sixfold.tasks.translate.prepare import Survey, learn_tokenizer, prepare, prepare_sample, survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import Tokenizer
-from sixfold.ticks import Tick
+from sixfold.training.base import Base
 from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
 
@@ -47,34 +47,30 @@ class Translate:
         """Two files or folders are a pair; one may hold both sides."""
         return 1 <= len(inputs) <= 2
 
-    def read(self, inputs: Inputs) -> Pairs:
-        """Open parallel text."""
-        return open_pairs(*inputs)
+    def read(self, inputs: Inputs, wishes: Wishes) -> Pairs:
+        """Open parallel text, in the languages that are asked for."""
+        return open_pairs(*inputs, languages=asked_languages(wishes.get("data", {}).get("languages")))
 
-    def survey(self, examples: Pairs, seed: int, tick: Tick) -> Survey:
+    def survey(self, examples: Pairs, seed: int, on_progress: OnProgress) -> Survey:
         """Count the pairs and keep a sample."""
-        return survey(examples, seed, tick)
+        return survey(examples, seed, on_progress)
 
     def propose(self, survey: Survey, wishes: Wishes, device: str, pace: float) -> Plan:
         """Choose everything that the user did not."""
         return choose(survey, wishes, device, pace)
 
-    def inherit(self, init: Path, wishes: Wishes) -> Wishes:
-        """Return the architecture of the model to fine-tune; only its dropout may be changed."""
-        info = load_info(init)
-        changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
-        if changed:
-            raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
-        if "vocabulary" in wishes.get("data", {}):
-            raise ConfigError("Fine-tuning keeps the model's own tokenizer, so data.vocabulary cannot be set.")
-        own = {**info.model.model_dump(exclude={"vocabulary", "pad_id"}), "members": len(info.weights)}
-        vocabulary = cast("EncoderDecoderConfig", info.model).vocabulary
-        return {"model": {**own, **wishes.get("model", {})}, "data": {"vocabulary": vocabulary}}
+    def inherit(self, base: Base, examples: Pairs, wishes: Wishes) -> Wishes:
+        """Return the base's shape, tokenizer and decoding defaults; only dropout and the search may be changed."""
+        return inherit(base, languages_of(examples), wishes)
 
-    def fit(self, survey: Survey, recipe: TranslateRecipe, init: Path | None) -> Tokenizer:
+    def propose_fine_tuning(self, survey: Survey, base: Base, wishes: Wishes) -> Plan:
+        """Choose how carefully to change a model."""
+        return choose_fine_tuning(survey, base, wishes)
+
+    def fit(self, survey: Survey, recipe: TranslateRecipe, base: Base | None) -> Tokenizer:
         """Learn one vocabulary for both languages, or take that of the model to fine-tune."""
-        if init is not None:
-            return load_tokenizer(init, load_info(init))
+        if base is not None:
+            return load_tokenizer(base.folder, base.info)
         return learn_tokenizer(survey.sample, recipe.data)
 
     def save_processor(self, folder: Path, processor: Tokenizer) -> list[Path]:
@@ -86,20 +82,20 @@ class Translate:
         """Read the tokenizer."""
         return Tokenizer.load(folder / TOKENIZER)
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
         """Encode all pairs into shards."""
-        return prepare(folder, given, tick)
+        return prepare(folder, given, on_progress)
 
     def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:
         """Encode a small part of the sample."""
         return prepare_sample(folder, given, most)
 
-    def facts(self, examples: Pairs) -> dict[str, Json]:
-        """Guess the languages from names such as train.en and train.de; empty where the name does not tell."""
-        codes = [[part for part in path.name.split(".")[1:] if part not in COMPRESSED] for path in examples.paths]
-        if len(codes) == 2 and codes[0] and codes[1]:
-            return {"languages": [codes[0][-1], codes[1][-1]]}
-        return {"languages": ["", ""]}
+    def facts(self, examples: Pairs, base: Base | None) -> dict[str, Json]:
+        """Return the languages: by the names of the files, or those of the model to fine-tune."""
+        named = languages_of(examples)
+        if base is not None and not any(named):
+            named = (base.info.languages.source, base.info.languages.target)
+        return {"languages": [*named]}
 
     def learner(self, recipe: TranslateRecipe, processor: Tokenizer) -> TranslateLearner:
         """Return what the loop sees."""
@@ -133,3 +129,16 @@ class Translate:
     def open(self, opening: Opening) -> Translator:
         """Return the translator of a model folder."""
         return load(opening.folder, opening.device, opening.partners, opening.precision, opening.num_workers)
+
+
+def languages_of(examples: Pairs) -> tuple[str, str]:
+    """Return the languages that the user or the file names, or those of names such as train.en and train.de.
+
+    They are empty where nothing tells them.
+    """
+    if examples.sides and examples.sides != ("source", "target"):
+        return examples.sides
+    codes = [[part for part in path.name.split(".")[1:] if part not in COMPRESSED] for path in examples.paths]
+    if len(codes) == 2 and codes[0] and codes[1]:
+        return codes[0][-1], codes[1][-1]
+    return "", ""

@@ -1,0 +1,126 @@
+"""The plan of a fine-tuning: small steps from a model that can translate already, so that it stays one.
+
+What the base is decides its shape, its tokenizer and how it is searched; what is chosen here is how carefully it
+is changed. The figures behind the rate, the length and the bound of what may be forgotten are in `docs/log.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from sixfold.decode.config import decode_config
+from sixfold.errors import ConfigError
+from sixfold.models.encoder_decoder import EncoderDecoderConfig
+from sixfold.models.folder import Json
+from sixfold.settings import Wishes
+from sixfold.tasks.translate.plan import CHARACTERS_A_TOKEN, UNLIMITED
+from sixfold.tasks.translate.prepare import Survey
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.training.base import Base
+from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
+
+RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
+MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs come again more often; many teach enough in a few passes
+FEWEST_STEPS = 100
+VALIDATIONS = 10  # spread over the run, so that the one before forgetting begins is among them
+LEAST_DROPOUT = 0.1  # few pairs come again and again, whatever the base was trained with
+MOST_FORGOTTEN = 1.5  # BLEU of greedy translations of the base's own validation text
+LANGUAGE = re.compile(r"[a-z]{2,3}")
+
+
+def inherit(base: Base, languages: Sequence[str], wishes: Wishes) -> Wishes:
+    """Return what the base decides: shape, tokenizer and decoding defaults."""
+    refuse_other_languages(base, languages)
+    refuse_contradictions(wishes)
+    shape = cast("EncoderDecoderConfig", base.info.model)
+    own = shape.model_dump(exclude={"vocabulary", "pad_id"})
+    own |= {"members": len(base.info.weights), "dropout": max(shape.dropout, LEAST_DROPOUT)}
+    decode = decode_config(base.info).model_dump()
+    return {"model": own, "data": {"vocabulary": shape.vocabulary}, "decode": decode}
+
+
+def refuse_other_languages(base: Base, languages: Sequence[str]) -> None:
+    """Refuse text whose file names say other languages than the base translates."""
+    own = (base.info.languages.source, base.info.languages.target)
+    if tuple(languages) == own or not all(LANGUAGE.fullmatch(code) for code in (*own, *languages)):
+        return
+    raise ConfigError(
+        f"The model in {base.folder} translates {own[0]} → {own[1]}, and this text is {languages[0]} → "
+        f"{languages[1]} by the names of its files.",
+        "Give the two texts in the other order." if tuple(languages[::-1]) == own else
+        f"Fine-tune with {own[0]} and {own[1]}, or name the files like text.{own[0]} if they hold that language.",
+    )  # fmt: skip
+
+
+def refuse_contradictions(wishes: Wishes) -> None:
+    """Refuse to change what the base's weights were made with."""
+    changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
+    if changed:
+        raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
+    for key in sorted({"vocabulary", "subwords"} & wishes.get("data", {}).keys()):
+        raise ConfigError(f"Fine-tuning keeps the model's own tokenizer, so data.{key} cannot be set.")
+    if wishes.get("train", {}).get("start") == "words":
+        raise ConfigError("Fine-tuning starts from the model's own weights, so train.start=words cannot be set.")
+
+
+def choose_fine_tuning(surveyed: Survey, base: Base, wishes: Wishes) -> Plan:
+    """Choose everything that neither the user nor the base decided."""
+    automatic = choices(surveyed, wishes)
+    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
+    return Plan(recipe, tuple(explain(surveyed, base, recipe)), warnings=())
+
+
+def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
+    """Return the automatic recipe for fine-tuning a model of the wished shape."""
+    d_model, minutes = int(str(wishes["model"]["d_model"])), minutes_of(wishes)
+    batch_tokens = 1024 if d_model <= 256 else 4096
+    epoch_steps = surveyed.num_examples * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1) / batch_tokens
+    steps = max(FEWEST_STEPS, round(usual_epochs(surveyed.num_examples) * epoch_steps))
+    train: dict[str, Json] = {
+        "start": "random",
+        "batch_tokens": batch_tokens,
+        "schedule": "linear_decay",
+        "learning_rate": RATE if d_model < WIDE else RATE_OF_WIDE,
+        "warmup_steps": 20 if minutes else max(20, min(400, steps // 10)),
+        "max_grad_norm": 1.0,
+        "steps": UNLIMITED if minutes else steps,
+        "checkpoint_every": steps // VALIDATIONS,
+        "patience": 0 if minutes else VALIDATIONS // 2,
+        "most_forgotten": MOST_FORGOTTEN,
+    }
+    return {"train": train}
+
+
+def usual_epochs(pairs: int) -> float:
+    """Return how many passes to make where time is no matter: the fewer the pairs, the more."""
+    return max(FEWEST_EPOCHS, min(MOST_EPOCHS, MOST_EPOCHS * (1000 / pairs) ** 0.5))
+
+
+def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[str]:
+    """Yield what will be done, each with its reason."""
+    model, train, decode = recipe.model, recipe.train, recipe.decode
+    yield (
+        f"{surveyed.num_examples:,} pairs, {surveyed.source_characters:.0f} and "
+        f"{surveyed.target_characters:.0f} characters each"
+    )
+    several = f"{model.members} models of " if model.members > 1 else ""
+    yield (
+        f"fine-tunes {base.name}: {several}{model.encoder_layers} + {model.decoder_layers} layers of width "
+        f"{model.d_model} and {recipe.data.vocabulary:,} subwords are kept, because the weights are made for them"
+    )
+    yield "starts from the base's weights, without co-occurrence initialisation, which would overwrite them"
+    yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
+    yield f"dropout {model.dropout:g} from the first step, because the same pairs come again and again"
+    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
+    yield f"{length} of {train.batch_tokens:,} tokens a step; the learning rate falls to zero"
+    own = decode_config(base.info)
+    why = ", as the base does" if (decode.beam, decode.length_penalty) == (own.beam, own.length_penalty) else ""
+    yield f"translates with a beam of {decode.beam} and a length penalty of {decode.length_penalty}{why}"
+    yield "scores the base first, and keeps its weights unless a model scores at least as well"
+    if train.most_forgotten:
+        yield (
+            f"keeps no model that loses over {train.most_forgotten:g} BLEU on the base's own validation text, if "
+            "its training folder is there"
+        )

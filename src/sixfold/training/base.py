@@ -1,0 +1,129 @@
+"""The model that a fine-tuning starts from: what it is, what it was validated on, and what has become of it.
+
+A base is read from its model folder once. From then on the run folder holds everything that the fine-tuning needs
+of it: its weights are the checkpoint of step 0, and its own validation examples are copied beside the new ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from sixfold.data.shards import Corpus
+from sixfold.errors import ConfigError, ModelFolderError, SixfoldError
+from sixfold.files import sha256
+from sixfold.models.folder import Json, ModelInfo, load_info, load_members
+from sixfold.training.run_folder import RunFolder
+from sixfold.training.state import RunState
+
+
+@dataclass(frozen=True)
+class Base:
+    """A model to fine-tune."""
+
+    folder: Path
+    info: ModelInfo
+    sha256: tuple[str, ...]  # of each of its files of weights
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.resolve().name
+
+    def as_json(self) -> dict[str, Json]:
+        """Return what a fine-tuned model's folder says of it."""
+        return {"name": self.name, "sha256": list(self.sha256)}
+
+
+def read_base(folder: Path, task: str) -> Base:
+    """Read what the model in a folder is; refuse one of another task."""
+    info = load_info(folder)
+    if info.task != task:
+        raise ConfigError(
+            f"The model in {folder} was trained for the task {info.task!r}, and this data is for {task!r}.",
+            f"Fine-tune a model of the task {task!r}, or leave out --init to train a new one.",
+        )
+    return Base(folder, info, digests_of(folder, info))
+
+
+def digests_of(folder: Path, info: ModelInfo) -> tuple[str, ...]:
+    """Return the SHA-256 of each file of weights; in format 1 all members stand in one."""
+    names = dict.fromkeys(name for member in info.weights for name in member)
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise ModelFolderError(f"{folder} has no file {missing[0]}.", "The folder is incomplete: copy it again.")
+    return tuple(sha256(folder / name) for name in names)
+
+
+def load_base(base: Base, remembered: Mapping[str, Json]) -> list[nn.Module]:
+    """Return the models of a base; refuse one that is not what the run was set up with."""
+    members = load_members(base.folder, base.info)
+    if base.as_json() != remembered or digests_of(base.folder, base.info) != base.sha256:
+        raise ModelFolderError(
+            f"The model in {base.folder} changed while it was read.", "Wait until its own training has ended."
+        )
+    return members
+
+
+def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Path) -> bool:
+    """Copy the base's own validation examples into the run folder; return whether they are there and fit.
+
+    They fit if they were prepared by the same task with the same processor, which is known by its files' digests.
+    """
+    run_folder = RunFolder(base.folder)
+    try:
+        content = run_folder.read()
+        files: dict[str, str] = content["files"]
+        valid = {name: digest for name, digest in files.items() if name.startswith("data/valid/")}
+        run_folder.refuse_damaged(valid)
+        if content["task"] != task or not processor.items() <= files.items() or not valid:
+            return False
+        shutil.copytree(run_folder.data / "valid", to)
+        return len(Corpus(to)) > 0
+    except (SixfoldError, OSError):
+        shutil.rmtree(to, ignore_errors=True)
+        return False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A fine-tuned model beside its base."""
+
+    score_name: str
+    score: float  # of the published model on the new validation examples
+    base_score: float
+    own_score: float | None  # on the base's own validation examples; None if these are not known
+    base_own_score: float | None
+    is_base: bool  # whether nothing was better, so that the base's weights are published
+
+
+def compare(state: RunState) -> Comparison | None:
+    """Return how the published model compares with its base; None for a model trained from scratch."""
+    best, base = state.best, state.base
+    if not best or not base:
+        return None
+    own, base_own = best.get("own_score"), base.get("own_score")
+    return Comparison(best["name"], best["score"], base["score"], own, base_own, is_base=best["step"] == 0)
+
+
+def say_comparison(found: Comparison) -> str:
+    """Say what fine-tuning gained on the new text and lost on the base's own."""
+    name, own, base_own = found.score_name, found.own_score, found.base_own_score
+    if found.is_base:
+        return (
+            f"No validation was better than the base model ({name} {found.base_score:.1f}), so the folder holds "
+            "the base's weights, unchanged."
+        )
+    gained = f"The base model has {name} {found.base_score:.1f} on the same held-out text."
+    if own is None or base_own is None:
+        return f"{gained} {UNKNOWN}"
+    return f"{gained} On the base's own validation text: {own:.1f}; the base: {base_own:.1f}."
+
+
+UNKNOWN = (
+    "How much it has forgotten of the base's own text cannot be measured: the base's training folder is not there."
+)
