@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,9 +19,14 @@ import pytest
 from hypothesis import settings
 
 import sixfold
+from sixfold.files import cache_folder
 from sixfold.kernels import prepare
 
 prepare()  # before any test loads torch
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+if WORKER:  # one of several processes of tests: with a core of its own, its threads do not wait for the others'
+    CORES = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {CORES[int(WORKER.removeprefix("gw")) % len(CORES)]})
 settings.register_profile("sixfold", deadline=None)  # a neighbour on the machine is no fault of ours
 settings.load_profile("sixfold")
 
@@ -33,6 +40,23 @@ SMALL_SETTINGS = (
     "train.steps=300", "train.batch_tokens=512", "train.checkpoint_every=150", "train.patience=0",
     "train.schedule=linear_decay", "train.learning_rate=3e-3", "train.warmup_steps=30",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def obey_ctrl_c() -> None:
+    """Let children obey Ctrl-C although a shell started these tests in the background, where it is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def compiled_cache(tmp_path: Path) -> Path:
+    """Return a cache folder with the compiled kernels alone: to compile them again takes long."""
+    folder = tmp_path / "cache" / "sixfold"
+    folder.mkdir(parents=True)
+    for library in cache_folder().glob("*.so"):
+        shutil.copy2(library, folder)
+    return folder.parent
 
 
 @pytest.fixture
@@ -102,12 +126,12 @@ SERVER = """
 import json, sys
 from pathlib import Path
 from sixfold.serve.server import run
-from sixfold.serve.settings import Settings, model_place
+from sixfold.serve.server_settings import ServerSettings, parse_model_spec
 options = json.loads(sys.argv[1], object_hook=lambda found: {
     name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
 })
-models = tuple(map(model_place, options.pop("models")))
-run(Settings(models=models, port=0, **options))
+models = tuple(map(parse_model_spec, options.pop("models")))
+run(ServerSettings(models=models, port=0, **options))
 """
 PHRASES = Path(__file__).parent / "compat" / "format-1-phrases"
 

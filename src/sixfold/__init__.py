@@ -1,7 +1,9 @@
 """Sixfold: two text files in, your own translation model out.
 
-    sixfold.train("train.en", "train.de", "model")
+    sixfold.train(["train.en", "train.de"], "model")
     sixfold.load("model").translate(["A man is sleeping."])
+
+`sixfold.nn` has the blocks of the Transformer, `sixfold.explain` shows what a model did.
 
 Names are imported when they are first used, so that `import sixfold` costs next to nothing.
 """
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sixfold import explain, nn
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import Translation, Translator
     from sixfold.errors import SixfoldError
@@ -46,11 +49,14 @@ __all__ = [
     "Tokenizer",
     "Translation",
     "Translator",
+    "explain",
     "load",
+    "nn",
     "train",
 ]
 
 
+ROOMS = ("explain", "nn")
 FORMER_NAMES = {"Transformer": "EncoderDecoder", "TransformerConfig": "EncoderDecoderConfig"}
 
 
@@ -58,4 +64,10 @@ def __getattr__(name: str) -> object:
     name = FORMER_NAMES.get(name, name)
     if name in HOMES:
         return getattr(importlib.import_module(HOMES[name]), name)
+    if name in ROOMS:
+        return importlib.import_module(f"sixfold.{name}")
     raise AttributeError(f"module 'sixfold' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

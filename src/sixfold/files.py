@@ -1,54 +1,56 @@
-"""Files that survive a crash: written whole or not at all, and known by their digest."""
+"""Files that survive a crash: written atomically and verified by digest."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from sixfold.errors import WorkError
+from sixfold.errors import ConfigError, WorkError
 
 
 def sha256(path: Path) -> str:
-    """Return the digest of a file's content, read in pieces."""
+    """Return the SHA-256 of a file, read in chunks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-BLANK = "0" * 64  # stands in a sealed text where its digest will be
+BLANK = "0" * 64  # the placeholder of the digest in a sealed text
 
 
 def seal(text: str) -> bytes:
-    """Return a text that holds BLANK with the digest of itself in its place."""
+    """Replace BLANK in a text by the SHA-256 of that text."""
     return text.replace(BLANK, hashlib.sha256(text.encode()).hexdigest(), 1).encode()
 
 
 def is_sealed(content: bytes, digest: str) -> bool:
-    """Return whether a content is what was sealed with this digest, to the last bit."""
+    """Return whether sealed content still matches its digest."""
     blank = content.replace(digest.encode(), BLANK.encode(), 1) if len(digest) == len(BLANK) else b""
     return hashlib.sha256(blank).hexdigest() == digest
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file so that a crash at any moment leaves the old or the new content, never a part."""
+    """Replace a file atomically: a crash at any moment leaves the old or the new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; what was written there takes its place when the block ends well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Yield a temporary path beside `path`; it replaces `path` when the block succeeds."""
+    unique = secrets.token_hex(8)  # containers that share a folder may have the same process ids
+    temporary = path.with_name(f".{path.name}.{unique}.tmp")
     try:
         with writing(path):
             yield temporary
-            settle(temporary)
+            make_durable(temporary)
             temporary.replace(path)
             sync(path.parent)
     finally:
-        with contextlib.suppress(OSError):  # it is gone after a success, and where nothing can be written
+        with contextlib.suppress(OSError):  # after a success it is gone already
             temporary.unlink()
 
 
@@ -70,8 +72,8 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def settle(path: Path) -> None:
-    """Give a new file the mode that the umask leaves, and wait until it has reached the disk."""
+def make_durable(path: Path) -> None:
+    """Give a new file the mode that the umask allows, and wait until it has reached the disk."""
     path.chmod(0o666 & ~current_umask())  # safetensors writes mode 0600 whatever the umask
     sync(path)
 
@@ -94,10 +96,16 @@ def current_umask() -> int:
 def disk_hint(error: OSError) -> str:
     """Say what to do about a failed write."""
     if error.errno in (28, 27, 122):  # ENOSPC, EFBIG, EDQUOT
-        return "The disk is full or a limit was reached: make room and try again. What was there before is whole."
+        return "The disk is full or a limit was reached: make room and try again. The previous content is intact."
     return "Check that the folder exists and may be written to."
 
 
 def cache_folder() -> Path:
     """Return the user's cache folder for Sixfold."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "sixfold"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    if not home.is_absolute():  # each working folder would have a cache of its own, which may be another user's
+        raise ConfigError(
+            f"XDG_CACHE_HOME must be an absolute path, and is {str(home)!r}.",
+            f"export XDG_CACHE_HOME={home.absolute()}",
+        )
+    return home / "sixfold"

@@ -6,6 +6,7 @@ The functions that read system files take the folder that stands for `/`, so tha
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
-from sixfold.errors import ConfigError, WorkError
+from sixfold.errors import ConfigError, SixfoldError
 from sixfold.files import cache_folder, write_atomically
 
 SYSTEM = Path("/")
@@ -264,16 +265,16 @@ def cached_probe(command: Sequence[str] = PROBE_COMMAND) -> CpuProbe | None:
         return CpuProbe(*(PrecisionProbe(**content[precision]) for precision in PROBED_PRECISIONS))
     except (ValueError, TypeError, KeyError):  # absent, cut short, or of another version: probe again
         return None
+    except (ConfigError, RuntimeError):  # there is no cache folder
+        return None
 
 
 def store_probe(found: CpuProbe, command: Sequence[str]) -> None:
     """Keep what a probe found; a cache that cannot be written only means to probe again."""
-    path = probe_path(command)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError, RuntimeError, SixfoldError):  # RuntimeError: the user has no home folder
+        path = probe_path(command)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(path, json.dumps(asdict(found), indent=1).encode())
-    except (OSError, WorkError):
-        pass
 
 
 def probe_path(command: Sequence[str]) -> Path:

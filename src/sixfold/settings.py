@@ -1,7 +1,6 @@
-"""Settings: how a dataclass names and bounds what may be set, and how `--set part.key=value` is read.
+"""Settings: how a dataclass describes and bounds its options, and how `--set part.key=value` is read.
 
-A recipe, the command line and the server all speak of settings with these functions, so that a key is spelled,
-refused and suggested in one way.
+Recipes, the command line and the server share these functions, so that keys are checked and suggested in one way.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ def check_keys(wishes: Wishes, known: Mapping[str, Collection[str]], where: str)
 
 
 def suggestion(word: str, known: Collection[str]) -> str:
-    """Return a hint with the known word most like this one, or that it is short for (lr)."""
+    """Return a hint with the closest known word, or one that this abbreviates (lr)."""
     shortened = [each for each in known if each.startswith(word) or initials(each) == word]
     close = difflib.get_close_matches(word, list(known), n=1) or shortened
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."

@@ -15,12 +15,12 @@ import pytest
 import torch
 
 import sixfold
+from sixfold.decode.config import DecodeConfig
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator
-from sixfold.explain import Explanation, explain, find_habits, read_training, render, render_training
-from sixfold.explain.watch import watching
+from sixfold.explain import Explanation, explain, measure_head_roles, read_training, render, render_training
+from sixfold.explain.live_page import live_training_page
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.models.folder import DecodeConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Route
@@ -49,7 +49,7 @@ def phrases() -> Translator:
 @pytest.fixture(scope="module")
 def explanation(phrases: Translator) -> Explanation:
     lines = (PHRASES.parent / "source-format-1-phrases.txt").read_text(encoding="utf-8").split("\n")
-    return explain(phrases, SENTENCE, habits=find_habits(phrases, lines[:6]), name="phrases")
+    return explain(phrases, SENTENCE, head_roles=measure_head_roles(phrases, lines[:6]), name="phrases")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def random_model(phrases: Translator) -> Callable[..., Translator]:
         torch.manual_seed(1)
         shape = {"encoder_layers": layers, "decoder_layers": layers, "heads": heads, "d_model": 32, "d_ff": 32}
         model = EncoderDecoder(EncoderDecoderConfig(vocabulary=phrases.tokenizer.vocabulary, **shape))
-        return Translator(model, phrases.tokenizer, DecodeConfig(beam=2))
+        return Translator([model], phrases.tokenizer, DecodeConfig(beam=2))
 
     return make
 
@@ -145,12 +145,12 @@ def test_every_layer_and_head_has_a_thumbnail_that_opens_it(
     assert page.eval_on_selector(".thumbnails button[data-layer='0'][data-head='0'] canvas", colours) > 3
 
 
-def test_pointing_at_a_token_shows_where_it_looks_and_who_looks_at_it(page: Page, address: str) -> None:
+def test_pointing_at_a_token_shows_what_it_attends_to_and_what_attends_to_it(page: Page, address: str) -> None:
     open_at(page, address, "stack=encoder")
     token = page.locator(".arcs .token[data-side='from']").nth(2)
     token.hover()
     titles = page.locator(".lists h3").all_inner_texts()
-    assert [title.split(" ", 1)[1] for title in titles] == ["looks at", "is looked at by"]
+    assert [title.split(" ", 1)[1] for title in titles] == ["attends to", "is attended to by"]
     assert page.locator(".lists li").count() >= 4
     page.hover("h2")
     assert page.locator(".lists h3").count() == 0
@@ -163,7 +163,7 @@ def test_words_can_be_merged_and_taken_apart_again(page: Page, address: str, exp
     assert before == (len(explanation.target_tokens), len(explanation.source_tokens))
     page.check("#words")
     labels = page.locator(words).all_text_contents()
-    assert labels == [*re.findall(r"\w+|\.", SENTENCE), "[end]"]
+    assert labels == [*re.findall(r"\w+|\.", SENTENCE), "[EOS]"]
     page.uncheck("#words")
     assert (page.locator(tokens).count(), page.locator(words).count()) == before
 
@@ -177,7 +177,7 @@ def test_everything_can_be_done_with_keys(page: Page, address: str) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert page.locator(".arcs .token[aria-pressed='true']").count() == 1
-    assert "was written looking at" in page.inner_text(".lists h3")
+    assert "attended to" in page.inner_text(".lists h3")
     page.click("button[data-value='map']")
     page.focus("svg.map")
     page.keyboard.press("ArrowRight")
@@ -185,7 +185,7 @@ def test_everything_can_be_done_with_keys(page: Page, address: str) -> None:
     assert page.locator(".lists section").count() == 2
     page.focus("#tab-attention")
     page.keyboard.press("ArrowRight")
-    assert heading(page) == "Token by token"
+    assert heading(page) == "Token probabilities"
 
 
 def test_the_beam_tree_is_stepped_through(page: Page, address: str, explanation: Explanation) -> None:
@@ -200,7 +200,7 @@ def test_the_beam_tree_is_stepped_through(page: Page, address: str, explanation:
         for fate in ("kept", "pruned"):
             shown = page.locator(f".tree .node[data-fate='{fate}']").count()
             assert shown == len([node for node in nodes if node.fate == fate])
-        page.click("button[aria-label='Step on']")
+        page.click("button[aria-label='Next step']")
     page.click("button[aria-label='Last step']")
     assert page.inner_text("tr.winner td >> nth=0") == explanation.translation
 
@@ -286,7 +286,7 @@ def test_512_tokens_open_and_answer(page: Page, random_model: Callable[..., Tran
     seconds = stopwatch(page)
     open_at(page, save(content), "stack=encoder&layer=2&head=3")
     assert page.locator("svg.map").count() == 1
-    assert "largest weights are kept" in page.inner_text(".main p")
+    assert "largest weights of each row are stored" in page.inner_text(".main p")
     page.wait_for_selector(".thumbnails[data-is-drawn]")
     page.focus("svg.map")
     before = seconds()
@@ -315,7 +315,7 @@ def test_light_and_dark_follow_the_system_until_one_is_chosen(page: Page, addres
     assert lightness("dark") < 150
     page.emulate_media(color_scheme="light")
     assert lightness("light") > 600
-    page.click("button[aria-label^='Colours']")
+    page.click("button[aria-label^='Theme']")
     assert lightness("dark") < 150
     assert "theme=dark" in page.url
 
@@ -359,7 +359,7 @@ def test_rows_of_merged_words_still_sum_to_one(modules: Page) -> None:
     tokens = [[0, 0, 1, 2, 2, 2, -1], [0, 1, 1, 1, 2, 3, 3, 4, -1]]
     found = modules.evaluate(
         """async ([values, sides]) => {
-            const { groupsOf, merged } = await import("/matrix.js");
+            const { groupsOf, merged } = await import("/attention_matrix.js");
             const groups = sides.map((side) => groupsOf(side.map((word) => ({ word })), true));
             const matrix = { rows: 7, columns: 9, values: Float32Array.from(values) };
             const { rows, columns, values: result } = merged(matrix, ...groups);
@@ -388,34 +388,37 @@ def test_colours_change_steadily_in_lightness(modules: Page, theme: str) -> None
     assert abs(greys[-1] - greys[0]) > 120
 
 
-def test_the_heads_of_the_papers_figures_are_those_that_reach_and_point(modules: Page) -> None:
-    def head(reach: float, focus: float, **shares: float) -> dict[str, object]:
+def test_heads_like_the_papers_figures_have_long_distance_sharp_attention_or_distinct_roles(modules: Page) -> None:
+    def head(distance: float, max_weight: float, **weights: float) -> dict[str, object]:
         return {
-            "reach": reach,
-            "focus": focus,
-            "shares": dict.fromkeys(("self", "previous", "next", "mark"), 0.1) | shares,
+            "distance": distance,
+            "max_weight": max_weight,
+            "weights": dict.fromkeys(("self", "previous", "next", "delimiter"), 0.1) | weights,
         }
 
-    habits = {"encoder": [[head(9, 0.2), head(1, 0.9, previous=0.9)], [head(3, 0.8), head(2, 0.5, mark=0.7)]]}
-    found = modules.evaluate("async (habits) => (await import('/roles.js')).figureHeads(habits, 1)", habits)
+    head_roles = {
+        "encoder": [[head(9, 0.2), head(1, 0.9, previous=0.9)], [head(3, 0.8), head(2, 0.5, delimiter=0.7)]]
+    }
+    found = modules.evaluate("async (roles) => (await import('/head_roles.js')).figureHeads(roles, 1)", head_roles)
     places = {name: [(each["layer"], each["head"]) for each in heads] for name, heads in found.items()}
-    assert places["far"] == [(0, 0)]
-    assert places["pointing"] == [(1, 0)]
-    assert dict(zip((each["role"] for each in found["jobs"]), places["jobs"], strict=True))["mark"] == (1, 1)
+    assert places["distant"] == [(0, 0)]
+    assert places["sharp"] == [(1, 0)]
+    best = dict(zip((each["role"] for each in found["roles"]), places["roles"], strict=True))
+    assert best["delimiter"] == (1, 1)
 
 
 @pytest.fixture
 def trained(tmp_path: Path) -> Path:
-    """Write the journal of a short training whose sample is hostile."""
+    """Write the metrics log of a short training whose sample is hostile text."""
     (tmp_path / "model" / "training").mkdir(parents=True)
     records: list[dict[str, object]] = [
         {"kind": "step", "step": step, "loss": 9 / step, "grad_norm": 1.0, "learning_rate": step * 1e-4,
-         "target_tokens": 500, "epoch": 0, "seconds": step / 2} for step in range(1, 31)
+         "targets": 500, "epoch": 0, "seconds": step / 2} for step in range(1, 31)
     ]  # fmt: skip
-    sample = {"source": HOSTILE, "translation": HOSTILE, "reference": "the dog"}
+    sample = {"given": HOSTILE, "answer": HOSTILE, "expected": "the dog"}
     records += [
-        {"kind": "validation", "step": step, "loss": 5 / step, "bleu": float(step), "is_best": True,
-         "weights": "single", "sample": sample} for step in (10, 20, 30)
+        {"kind": "validation", "step": step, "loss": 5 / step, "score_name": "BLEU", "score": float(step),
+         "is_best": True, "weights": "single", "sample": sample} for step in (10, 20, 30)
     ]  # fmt: skip
     lines = "".join(json.dumps(record) + "\n" for record in records)
     (tmp_path / "model" / "training" / "log.jsonl").write_text(lines, encoding="utf-8")
@@ -432,12 +435,12 @@ def test_a_training_is_shown_from_disk(page: Page, trained: Path, save: Save) ->
 
 
 def test_a_live_page_follows_the_training(page: Page, trained: Path) -> None:
-    journal = trained / "training" / "log.jsonl"
-    with watching(trained) as live:
+    log = trained / "training" / "log.jsonl"
+    with live_training_page(trained) as live:
         page.goto(live)
         assert page.inner_text(".facts b >> nth=0") == "30"
-        step = json.loads(journal.read_text(encoding="utf-8").split("\n", 1)[0]) | {"step": 31}
-        with journal.open("a", encoding="utf-8") as file:
+        step = json.loads(log.read_text(encoding="utf-8").split("\n", 1)[0]) | {"step": 31}
+        with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(step) + "\n")
         page.wait_for_selector(".facts b:text-is('31')", timeout=20_000)
         assert page.errors == []  # type: ignore[attr-defined]

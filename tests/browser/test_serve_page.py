@@ -23,16 +23,16 @@ HOSTILE = (
 
 @pytest.fixture
 def opened(page: Page, server: Served) -> Page:
-    """Open the page; whatever it asks of another place is counted as an error and goes nowhere."""
+    """Open the page; a request to another server is blocked and counted as an error."""
 
-    def only_ours(route: Route) -> None:
+    def block_other_servers(route: Route) -> None:
         if route.request.url.startswith(server.address):
             route.continue_()
         else:
             page.errors.append(route.request.url)  # type: ignore[attr-defined]
             route.abort()
 
-    page.route("**/*", only_ours)
+    page.route("**/*", block_other_servers)
     page.goto(server.address)
     page.wait_for_selector("#target-language option", state="attached")
     return page
@@ -46,17 +46,17 @@ def translate(page: Page, text: str) -> None:
 
 
 def marked(page: Page) -> list[str]:
-    """Return what is marked in the text that was typed."""
+    """Return the words that are marked in the source text."""
     return page.locator("#mirror mark").all_text_contents()
 
 
-def test_what_is_typed_is_translated_without_anything_from_elsewhere(opened: Page) -> None:
+def test_typed_text_is_translated_without_requests_to_other_servers(opened: Page) -> None:
     translate(opened, "I travel to Berlin.\n\n  The dog sleeps.")
     assert re.fullmatch(r"\S.*\S\n\n  \S.*\S", opened.inner_text("#target"))
     assert opened.errors == []  # type: ignore[attr-defined]
 
 
-def test_a_click_on_a_word_shows_where_it_comes_from(opened: Page) -> None:
+def test_a_click_on_a_word_marks_its_source_words(opened: Page) -> None:
     translate(opened, "The dog sleeps. The man sees a dog.")
     word = opened.locator(".word").last
     word.click()
@@ -65,7 +65,7 @@ def test_a_click_on_a_word_shows_where_it_comes_from(opened: Page) -> None:
     assert opened.inner_text("#status") == f"{word.inner_text()} ← {' '.join(marked(opened))}"
 
 
-def test_the_keyboard_is_enough(opened: Page) -> None:
+def test_the_page_can_be_used_with_the_keyboard_alone(opened: Page) -> None:
     translate(opened, "The old man sees a dog.")
     opened.focus("#target")
     opened.keyboard.press("ArrowRight")
@@ -79,7 +79,7 @@ def test_the_keyboard_is_enough(opened: Page) -> None:
     opened.locator("#status", has_text=re.compile("Copied|Selected")).wait_for()
 
 
-def test_another_translation_can_be_chosen(opened: Page) -> None:
+def test_an_alternative_translation_can_be_chosen(opened: Page) -> None:
     translate(opened, "The old man sees a dog.")
     before = opened.inner_text("#target")
     other = opened.locator("#alternatives button").first
@@ -89,13 +89,13 @@ def test_another_translation_can_be_chosen(opened: Page) -> None:
     assert before in opened.locator("#alternatives button").all_inner_texts()
 
 
-def test_reasons_to_look_twice_are_shown_in_words(opened: Page) -> None:
+def test_quality_warnings_are_shown(opened: Page) -> None:
     translate(opened, "The man has 4711 dogs.")
     assert "4711" in opened.inner_text("#flags")
-    assert opened.locator(".sentence.doubtful").count() == 1
+    assert opened.locator(".sentence.suspicious").count() == 1
 
 
-def test_the_caret_shows_what_became_of_a_word(opened: Page) -> None:
+def test_the_caret_marks_the_translated_word(opened: Page) -> None:
     translate(opened, "The old man sees a dog.")
     opened.focus("#source")
     opened.keyboard.press("Control+Home")
@@ -121,7 +121,7 @@ def test_the_explanation_opens_in_a_frame_without_an_origin(opened: Page) -> Non
     frame.wait_for_selector("svg, canvas")
     assert frame.evaluate("window.origin") == "null"
     opened.keyboard.press("Escape")
-    opened.wait_for_selector("#sheet", state="hidden")
+    opened.wait_for_selector("#explanation", state="hidden")
     assert opened.errors == []  # type: ignore[attr-defined]
 
 
@@ -139,7 +139,7 @@ def test_hostile_text_stays_text(opened: Page) -> None:
     frame = opened.frame(name="explanation")
     assert frame
     frame.wait_for_selector("svg, canvas")
-    opened.wait_for_timeout(500)  # for what must not happen
+    opened.wait_for_timeout(500)  # time for an attack to run
     assert frame.evaluate("window.hit") is None
     assert opened.evaluate("window.hit") is None
     assert opened.errors == []  # type: ignore[attr-defined]
@@ -161,7 +161,7 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(browser: Browser, serve
     context.close()
 
 
-def test_both_themes_can_be_read(browser: Browser, server: Served) -> None:
+def test_both_themes_are_legible(browser: Browser, server: Served) -> None:
     for scheme in ("light", "dark"):
         context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
         page = context.new_page()
@@ -173,7 +173,7 @@ def test_both_themes_can_be_read(browser: Browser, server: Served) -> None:
         context.close()
 
 
-def test_everything_has_a_name_for_those_who_listen(opened: Page) -> None:
+def test_every_control_has_a_name_for_screen_readers(opened: Page) -> None:
     translate(opened, "The old man has 4711 dogs.")
     nameless = opened.evaluate(
         """[...document.querySelectorAll("button, select, textarea, iframe, [tabindex], section, dialog")]
@@ -183,7 +183,7 @@ def test_everything_has_a_name_for_those_who_listen(opened: Page) -> None:
     assert nameless == []
 
 
-def test_languages_can_be_swapped_where_both_ways_are_served(
+def test_languages_can_be_swapped_if_both_directions_are_served(
     page: Page, start_server: Callable[..., Served], tmp_path: Path
 ) -> None:
     shutil.copytree(MODEL, tmp_path / "other")
@@ -200,7 +200,7 @@ def test_languages_can_be_swapped_where_both_ways_are_served(
     assert page.errors == []  # type: ignore[attr-defined]
 
 
-def test_the_documentation_lists_every_interface(page: Page, server: Served) -> None:
+def test_the_documentation_lists_every_api(page: Page, server: Served) -> None:
     page.goto(f"{server.address}/docs")
     page.wait_for_selector(".route")
     headings = page.locator("h2").all_inner_texts()

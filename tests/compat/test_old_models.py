@@ -2,6 +2,7 @@
 
 format-1          the first folder ever written; it holds no digest of its configuration
 format-1-phrases  a model that has learned something, so that a wrong letter shows
+format-2          an ensemble of two, each with a file of weights of its own
 """
 
 from __future__ import annotations

@@ -6,9 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+import typer
+
+from sixfold.cli import app
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.training.recipe import make_recipe, read_recipe
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -48,20 +54,43 @@ def test_the_python_of_the_tutorial_runs(folder: Path, monkeypatch: pytest.Monke
         exec(compile(block, "docs/tutorial.md", "exec"), {})
 
 
+def test_the_rooms_that_the_readme_draws_are_those_there_are() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rooms, others = re.search(r"```\nsrc/sixfold/(.*?)\n(recipes/.*?)```", text, re.DOTALL).groups()
+    folders = {path.name for path in (ROOT / "src" / "sixfold").iterdir() if (path / "__init__.py").is_file()}
+    assert set(re.findall(r"^ *(\w+)/ ", rooms, re.MULTILINE)) == folders
+    assert all((ROOT / folder).is_dir() for folder in re.findall(r"^(\w+)/ ", others, re.MULTILINE))
+
+
+def test_every_command_and_flag_in_the_table_of_the_readme_exists() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What it does")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `sixfold (\w+)(.*)$", table, re.MULTILINE)
+    commands = typer.main.get_group(app).commands
+    assert {name for name, _ in rows} == set(commands)
+    for name, row in rows:
+        flags = {flag for parameter in commands[name].params for flag in parameter.opts}
+        assert set(re.findall(r"(?<!\S)`?(--[\w-]+)", row)) <= flags, name
+
+
+def test_every_path_that_the_contributors_are_told_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = [path for path in re.findall(r"`([a-z][\w./-]*/[\w./-]*)`", text) if "your_" not in path]
+    assert len(paths) > 15
+    for path in paths:
+        assert any((home / path).exists() for home in (ROOT, ROOT / "src" / "sixfold")), path
+
+
+def test_the_recipe_of_the_documents_is_a_recipe(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```yaml\n(data:.*?)```", (ROOT / "docs" / "commands.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "shown.yaml").write_text(shown, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a key of an earlier version
+        make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, str(tmp_path / "shown.yaml")))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         if not target.startswith(("http:", "https:")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
-
-
-def test_every_file_and_test_that_the_paper_map_names_exists() -> None:
-    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    sources = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
-    names = set(re.findall(r"`(test_\w+)`", text))
-    assert names
-    assert not [name for name in sorted(names) if f"def {name}(" not in sources]
-    homes = (ROOT, ROOT / "src" / "sixfold", ROOT / "tests")
-    for path in sorted(set(re.findall(r"`([a-z]+/[\w./-]+\.(?:py|md|yaml))`", text))):
-        assert any((home / path).exists() for home in homes), f"docs/paper.md names {path}"

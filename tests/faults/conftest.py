@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,13 @@ import pytest
 
 import sixfold
 from sixfold.files import sha256
+from sixfold.tasks.translate import Translate
+from sixfold.training.loop import Trainer
 from sixfold.training.progress import Silence
+from sixfold.training.ranks import Ranks
+from sixfold.training.run import make_trainer, starting_model
+from sixfold.training.run_folder import RunFolder
+from sixfold.training.setup import Request, read_setup
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
@@ -68,7 +73,7 @@ class Run:
         return self.saved_steps()[-1:] > [step]
 
     def log(self) -> list[dict[str, object]]:
-        """Return the journal without its clock, the only thing that two equal runs differ in."""
+        """Return the metrics log without its clock, the only thing that two equal runs differ in."""
         lines = (self.folder / "training" / "log.jsonl").read_text(encoding="utf-8").splitlines()
         return [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in lines]
 
@@ -103,6 +108,16 @@ class Run:
         data = bytearray((self.folder / name).read_bytes())
         data[len(data) // 2] ^= 4
         (self.folder / name).write_bytes(data)
+
+    def trainer(self, *, resume: bool = True) -> Trainer:
+        """Return the trainer of the run before its first step or its next one, standing where it stood."""
+        task, run_folder = Translate(), RunFolder(self.folder)
+        setup = read_setup(task, run_folder)
+        model = starting_model(task, setup, Request(self.folder, resume=resume), "cpu")
+        trainer = make_trainer(task, setup, model, run_folder, Ranks(), Silence(), time.monotonic())
+        if resume:
+            trainer.resume()
+        return trainer
 
     def resume(self, *settings: str) -> list[str]:
         """Go on with the run in this process and return what it said."""
@@ -214,13 +229,6 @@ def options() -> list[str]:
 def settings() -> tuple[str, ...]:
     """The settings of the unbroken run."""
     return SETTINGS
-
-
-@pytest.fixture(scope="session", autouse=True)
-def obey_ctrl_c() -> None:
-    """Let children obey Ctrl-C although a shell started these tests in the background, where it is ignored."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def flip(content: bytes, draw: random.Random) -> bytes:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sixfold.training.validate import Sample, Validator
 
 import sixfold
+from sixfold.tasks.translate.validate import TranslationValidator
 from sixfold.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
 from sixfold.training.loop import Trainer
+from sixfold.training.task import Sample, Scores
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -104,8 +105,8 @@ def test_the_best_and_the_last_are_never_deleted(
     run = begun.copied(tmp_path_factory.mktemp("rotation") / "model", up_to=1)
     given_scores, save = iter(scores), Trainer.save
 
-    def translate(*_: object) -> tuple[float, Sample]:
-        return float(next(given_scores)), Sample("", "", "")
+    def measure(*_: object) -> Scores:
+        return Scores("BLEU", float(next(given_scores)), 0.5, "given", Sample("", "", ""))
 
     def save_and_look(trainer: Trainer) -> None:
         save(trainer)
@@ -115,7 +116,7 @@ def test_the_best_and_the_last_are_never_deleted(
         assert len(store.steps()) <= max(2, average) + 2
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Validator, "translate", translate)
+        patch.setattr(TranslationValidator, "measure", measure)
         patch.setattr(Trainer, "save", save_and_look)
         run.resume(f"train.steps={1 + len(scores)}", f"train.average={average}")
     shutil.rmtree(run.folder)

@@ -117,7 +117,7 @@ def test_two_processes_can_go_on_with_the_run_of_one(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sixfold.training.loop.num_shares", lambda *_: 2)  # as on several cores
+    monkeypatch.setattr("sixfold.training.run.num_data_parallel", lambda *_: 2)  # as on several cores
     run = train_alone().copied(tmp_path / "model", up_to=10)
     command = [*LAUNCH, "train", "--resume", "-o", str(run.folder)]
     subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)

@@ -118,7 +118,7 @@ def test_the_locale_changes_nothing_in_any_command(tmp_path: Path) -> None:
 UNPRIVILEGED = """
 import os, sys
 import sixfold
-import sixfold.cli.progress, sixfold.cli.translate, sixfold.training.run
+import sixfold.cli.progress_bar, sixfold.cli.translate, sixfold.training.run
 from sixfold.cli import main
 sixfold.load(sys.argv[2], "cpu").translate(["one"], beam=1)  # imports all it needs while it may read everything
 os.setgroups([])

@@ -22,6 +22,7 @@ import sixfold
 from sixfold.cli import harmless
 from sixfold.errors import ConfigError, ModelFolderError, RequestError, SixfoldError
 from sixfold.files import sha256
+from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.recipe import parse_settings, read_recipe
 
 if TYPE_CHECKING:
@@ -248,9 +249,9 @@ def test_a_tag_in_a_recipe_is_refused_and_does_nothing(tmp_path: Path, text: str
     recipe, mark = tmp_path / "recipe.yaml", tmp_path / "mark"
     recipe.write_text(text.format(mark=mark))
     with pytest.raises(ConfigError, match=r"recipe\.yaml"):
-        read_recipe(str(recipe))
+        read_recipe(TranslateRecipe, str(recipe))
     with pytest.raises(ConfigError):
-        parse_settings([f"train.steps={text.format(mark=mark)}"])
+        parse_settings([f"train.steps={text.format(mark=mark)}"], TranslateRecipe.known())
     assert not mark.exists()
 
 
@@ -285,7 +286,7 @@ def test_a_value_that_refers_to_itself_many_times_over_is_named_shortly() -> Non
     for _ in range(40):
         bomb = [bomb, bomb]
     with pytest.raises(ConfigError, match=r"train\.steps cannot be") as refused:
-        make_recipe({"train": {"steps": bomb}})  # type: ignore[dict-item]
+        make_recipe(TranslateRecipe, {"train": {"steps": bomb}})
     assert len(refused.value.message) < 1000
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,16 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from sixfold.training.loss import Objective
 from torch import Tensor
 
+from sixfold.data.batches import Batches
 from sixfold.errors import TrainingError
-from sixfold.training import loop
 from sixfold.training.checkpoint import Checkpoint, CheckpointStore
 from sixfold.training.loop import Trainer
-from sixfold.training.progress import Silence
-from sixfold.training.ranks import Ranks
-from sixfold.training.run import make_model, make_trainer, read_setup
+from sixfold.training.micro_batches import Objective, mixed_seed
+from sixfold.training.step import Stepper
+from sixfold.training.task import Batch
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -34,17 +32,17 @@ POISONED = (33, 41)  # steps
 @pytest.fixture
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some steps give a loss or a gradient that is no number, as a fault of the hardware or the data would."""
-    backward_in = Trainer.backward_in
+    accumulate = Stepper.accumulate
 
-    def poisoned(self: Trainer, parts: int, batch: loop.Batch, step: int) -> float:
-        loss = backward_in(self, parts, batch, step)
+    def poisoned(self: Stepper, batch: Batch, parts: int, step: int) -> float:
+        loss = accumulate(self, batch, parts, step)
         if step == POISONED[0]:
             gradient = next(self.model.parameters()).grad
             assert gradient is not None
             gradient[0, 0] = math.inf
         return math.nan if step == POISONED[1] else loss
 
-    monkeypatch.setattr(Trainer, "backward_in", poisoned)
+    monkeypatch.setattr(Stepper, "accumulate", poisoned)
 
 
 @pytest.mark.usefixtures("poison")
@@ -54,7 +52,7 @@ def test_a_non_finite_gradient_stops_with_the_step_and_the_lines_and_nothing_is_
     run = unbroken.copied(tmp_path / "model", up_to=30)
     model, steps = run.digests()["model"], run.saved_steps()
     pattern = (
-        r"Step 33 gave a loss of \d.* and a gradient norm of (inf|nan); its \d+ pairs are from lines \d+, \d+"
+        r"Step 33 gave a loss of \d.* and a gradient norm of (inf|nan); its \d+ examples are from lines \d+, \d+"
     )
     with pytest.raises(TrainingError, match=pattern) as raised:
         run.resume()
@@ -94,10 +92,12 @@ def test_weights_that_are_no_numbers_are_neither_saved_nor_published(tmp_path: P
     store, before = CheckpointStore(run.checkpoints), run.digests()
     last = store.load(30)
     broken = {name: tensor.clone() for name, tensor in last.weights.items()}
-    broken["embedding.weight"][7, 3] = math.inf
-    with pytest.raises(TrainingError, match=r"After step 40, embedding\.weight holds numbers that are not finite"):
+    broken["source.embedding.weight"][7, 3] = math.inf
+    with pytest.raises(
+        TrainingError, match=r"After step 40, source\.embedding\.weight holds numbers that are not finite"
+    ):
         store.save(40, Checkpoint(broken, last.optimizer, last.state))
-    trainer = trainer_of(run)
+    trainer = run.trainer()
     with pytest.raises(TrainingError, match="not finite"):
         trainer.publish(trainer.state, broken)
     assert run.digests() == before
@@ -107,22 +107,16 @@ def test_weights_that_are_no_numbers_are_neither_saved_nor_published(tmp_path: P
 # Out of memory
 
 
-def trainer_of(run: Run) -> Trainer:
-    """Return the trainer of a run, standing where it stood."""
-    setup = read_setup(run.folder)
-    model = make_model(setup, "cpu", is_resumed=True, init=None)
-    trainer = make_trainer(run.folder, setup, model, Ranks(), Silence(), time.monotonic())
-    trainer.resume()
-    return trainer
-
-
 def step_of(trainer: Trainer) -> tuple[float, dict[str, Tensor]]:
     """Return the loss and the gradients of the next step, without dropout."""
-    trainer.model.eval()
-    pairs, _ = next(trainer.batches.from_position(trainer.state.position))
-    loss = trainer.backward(trainer.read(pairs, 31), 31)
-    gradients = {name: copy.deepcopy(p.grad) for name, p in trainer.model.named_parameters() if p.grad is not None}
-    trainer.optimizer.zero_grad(set_to_none=True)
+    learner, stepper = trainer.learner, trainer.stepper
+    model = stepper.model.eval()
+    batches = Batches(learner.sizes(trainer.corpus), stepper.config.batch_tokens, trainer.seed)
+    examples, _ = next(batches.from_position(trainer.state.position))
+    batch = learner.collate(trainer.corpus.read(examples), mixed_seed(trainer.seed, 31))
+    loss = stepper.forward_and_backward(batch, 31)
+    gradients = {name: copy.deepcopy(p.grad) for name, p in model.named_parameters() if p.grad is not None}
+    stepper.optimizer.zero_grad(set_to_none=True)
     return loss, gradients
 
 
@@ -131,10 +125,10 @@ def little_memory(error: Exception) -> Iterator[list[int]]:
     """Let the memory hold three rows; it runs out before and after gradients were added up, by turns."""
     forward, rows = Objective.forward, []
 
-    def bounded(self: Objective, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
-        rows.append(len(source))
-        loss = forward(self, source, target_in, target_out)
-        if len(source) > 3:
+    def bounded(self: Objective, batch: Batch) -> Tensor:
+        rows.append(len(batch))
+        loss = forward(self, batch)
+        if len(batch) > 3:
             if len(rows) % 2:
                 loss.backward()  # gradients of a part that is then given up
             raise error
@@ -157,7 +151,7 @@ def little_memory(error: Exception) -> Iterator[list[int]]:
 def test_a_batch_too_large_for_the_memory_is_split_and_has_the_same_gradient(
     tmp_path: Path, unbroken: Run, error: Exception
 ) -> None:
-    trainer = trainer_of(unbroken.copied(tmp_path / "model", up_to=30))
+    trainer = unbroken.copied(tmp_path / "model", up_to=30).trainer()
     loss, gradients = step_of(trainer)
     with little_memory(error) as rows:
         split_loss, split_gradients = step_of(trainer)
@@ -186,7 +180,7 @@ def test_another_error_is_not_taken_for_it(tmp_path: Path, unbroken: Run, monkey
     def wrong(*_: object) -> Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    trainer = trainer_of(unbroken.copied(tmp_path / "model", up_to=30))
+    trainer = unbroken.copied(tmp_path / "model", up_to=30).trainer()
     monkeypatch.setattr(Objective, "forward", wrong)
     with pytest.raises(RuntimeError, match="shapes"):
         step_of(trainer)

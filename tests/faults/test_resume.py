@@ -12,19 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from safetensors.torch import load_file
 
 import sixfold
 from sixfold.data.batches import Batches
+from sixfold.data.shards import Corpus
 from sixfold.errors import ConfigError, DataError, RequestError, TrainingError
-from sixfold.training import loop
 from sixfold.training.checkpoint import OPTIMIZER, Checkpoint, CheckpointStore
-from sixfold.training.progress import Silence
-from sixfold.training.ranks import Ranks
-from sixfold.training.run import make_model, make_trainer, read_setup, train
+from sixfold.training.loop import Trainer
+from sixfold.training.reporting import Reporter
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -64,7 +63,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
     arguments, options = (*corpus, run.folder), {"settings": settings}
     seen, killed = 0, 0
     for _ in range(NUM_KILLS):
-        process = nursery.Process(target=train, args=arguments, kwargs=options)
+        process = nursery.Process(target=sixfold.train, args=arguments, kwargs=options)
         process.start()
         run.wait_for(partial(run.has_saved_after, seen), process.is_alive)
         time.sleep(0.02 * draw.random())  # a fast machine makes ten steps in this time
@@ -87,7 +86,7 @@ def test_models_trained_side_by_side_go_on_with_the_same_bits(
     tmp_path: Path, corpus: tuple[Path, Path], settings: tuple[str, ...], make_run: type[Run]
 ) -> None:
     whole = make_run(tmp_path / "whole")
-    train(*corpus, whole.folder, settings=(*settings, "model.members=3", "train.steps=30"))
+    sixfold.train(*corpus, whole.folder, settings=(*settings, "model.members=3", "train.steps=30"))
     assert len(sixfold.load(whole.folder).models) == 3
     broken = whole.copied(tmp_path / "broken", up_to=10)
     broken.resume()
@@ -128,16 +127,16 @@ def test_a_run_that_dies_there_goes_on_with_the_same_bits(tmp_path: Path, unbrok
     steps = [record for record in unbroken.log() if record["kind"] == "step"]
     edge = next(int(str(r["step"])) for r in steps if int(str(r["step"])) > 21 and r["epoch"] == 2) - 1
 
-    name = "measure_and_publish" if moment == "validation" else "report"
-    method = getattr(loop.Trainer, name)
+    owner, name = (Trainer, "measure_and_publish") if moment == "validation" else (Reporter, "step")
+    method = getattr(owner, name)
 
-    def die(self: loop.Trainer, *arguments: object) -> None:
-        if moment == "validation" or self.state.step == edge + (moment != "edge of an epoch"):
+    def die(self: Trainer | Reporter, *arguments: Any) -> None:
+        if moment == "validation" or arguments[0].step == edge + (moment != "edge of an epoch"):
             raise Killed
         method(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop.Trainer, name, die)
+        patch.setattr(owner, name, die)
         with pytest.raises(Killed):
             run.resume()
     run.resume()
@@ -159,9 +158,7 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_begun_again(
 
 def test_a_run_stopped_before_its_first_step_can_be_resumed(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=0)
-    setup = read_setup(run.folder)
-    model = make_model(setup, "cpu", is_resumed=False, init=None)
-    make_trainer(run.folder, setup, model, Ranks(), Silence(), time.monotonic()).save()
+    run.trainer(resume=False).save()
     assert run.resume()[0] == "already at step 0 of 60"
     run.assert_same_as(unbroken)
 
@@ -177,10 +174,10 @@ def test_three_resumes_in_one_epoch_and_one_at_its_edge_read_each_pair_as_the_un
     assert 24 < edge < LAST_STEP
     for steps in (23, 24, 24, edge, edge + 1, LAST_STEP):
         run.resume(f"train.steps={steps}")
-    # The schedule looks at the number of steps, so that only what was read can be the same: "pairs" is a digest
-    # of the numbers of a step's pairs in their order.
-    read = [(r["epoch"], r["pairs"], r["target_tokens"]) for r in run.log() if r["kind"] == "step"]
-    expected = [(r["epoch"], r["pairs"], r["target_tokens"]) for r in unbroken.log() if r["kind"] == "step"]
+    # The schedule looks at the number of steps, so that only what was read can be the same: "examples" is a
+    # digest of the numbers of a step's examples in their order.
+    read = [(r["epoch"], r["examples"], r["targets"]) for r in run.log() if r["kind"] == "step"]
+    expected = [(r["epoch"], r["examples"], r["targets"]) for r in unbroken.log() if r["kind"] == "step"]
     assert read == expected
 
 
@@ -189,8 +186,8 @@ def test_resuming_seeks_and_reads_nothing_twice(
 ) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=50)
     read, begun = [], []
-    gather, from_position = loop.gather, Batches.from_position
-    monkeypatch.setattr(loop, "gather", lambda *arguments: read.append(1) or gather(*arguments))
+    read_examples, from_position = Corpus.read, Batches.from_position
+    monkeypatch.setattr(Corpus, "read", lambda self, ids: read.append(1) or read_examples(self, ids))
     monkeypatch.setattr(Batches, "from_position", lambda self, at: begun.append(at) or from_position(self, at))
     run.resume()
     assert len(read) == LAST_STEP - 50
@@ -267,7 +264,7 @@ def test_a_changed_input_file_is_noticed(
         "run.json",
         "tokenizer.model",
         "inputs.json",
-        "data/train/shard-00000.tokens",
+        "data/train/shard-00000.values",
         "data/valid/shard-00000.index",
     ],
 )
@@ -287,7 +284,7 @@ def test_a_second_run_in_the_same_folder_is_refused_until_the_first_is_killed(
 ) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=20)
     options = {"resume": True, "settings": ["train.steps=1000000"]}
-    first = nursery.Process(target=train, args=(None, None, run.folder), kwargs=options)
+    first = nursery.Process(target=sixfold.train, args=(None, None, run.folder), kwargs=options)
     first.start()
     run.wait_for(partial(run.has_saved_after, 20), first.is_alive)
     with pytest.raises(RequestError, match="Another training is running"):
@@ -305,7 +302,7 @@ def test_a_second_run_begun_before_the_first_checkpoint_destroys_nothing(
 ) -> None:
     folder = tmp_path / "model"
     options = {"settings": [*settings, "train.steps=1000000", "train.checkpoint_every=1000000"]}
-    first = nursery.Process(target=train, args=(*corpus, folder), kwargs=options)
+    first = nursery.Process(target=sixfold.train, args=(*corpus, folder), kwargs=options)
     first.start()
     end = time.monotonic() + START_SECONDS
     while not (folder / "training" / "log.jsonl").exists() and time.monotonic() < end:
@@ -314,7 +311,7 @@ def test_a_second_run_begun_before_the_first_checkpoint_destroys_nothing(
         with pytest.raises(RequestError, match="Another training is running"):
             sixfold.train(*corpus, folder)
         assert (folder / "training" / "run.json").is_file()
-        assert (folder / "training" / "data" / "train" / "shard-00000.tokens").is_file()
+        assert (folder / "training" / "data" / "train" / "shard-00000.values").is_file()
     finally:
         first.kill()
         first.join()

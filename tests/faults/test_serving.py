@@ -1,4 +1,4 @@
-"""Faults 7, 8 and 32 to 39: what clients, crowds, strangers and signals do to a server."""
+"""Faults 7, 8 and 32 to 39: hostile clients, overload, failing workers and signals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEY = "a key that nobody guesses"
 
 @pytest.fixture(scope="module", autouse=True)
 def same_order_of_sums() -> None:
-    """Use all cores, unlike the other faults: what is compared here comes from one server."""
+    """Use all cores, unlike the other fault tests: all results compared here come from one server."""
 
 
 def memory(pid: int) -> float:
@@ -110,7 +110,7 @@ def test_a_huge_body_is_refused_before_it_is_in_memory(
     before = memory(server.process.pid)
     with connect(server) as connection:
         send(connection)
-        with suppress(ConnectionResetError):  # it may have been told while it was still sending
+        with suppress(ConnectionResetError):  # the response may arrive while it is still sending
             assert status_of(connection.recv(1000)) == 413
     assert memory(server.process.pid) - before < 20
     assert httpx.post(f"{server.address}/translate", data=DOG).status_code == 200
@@ -126,7 +126,7 @@ def test_too_many_characters_are_refused_not_cut_off(server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "parameters",
     [
         {"alternatives": 10**9},
         {"alternatives": -1},
@@ -137,11 +137,11 @@ def test_too_many_characters_are_refused_not_cut_off(server: Served) -> None:
         {"format": "html" * 1000},
     ],
 )
-def test_a_wish_without_measure_is_refused_at_once(server: Served, wish: dict[str, object]) -> None:
+def test_an_excessive_parameter_is_refused_at_once(server: Served, parameters: dict[str, object]) -> None:
     with httpx.Client(base_url=server.address) as client:
-        content, times = json.dumps(DOG | wish), []
+        content, times = json.dumps(DOG | parameters), []
         client.get("/health")
-        while not times or (times[-1] >= 0.05 and len(times) < 20):  # a busy moment is not the server's
+        while not times or (times[-1] >= 0.05 and len(times) < 20):  # a busy machine is not a fault of the server
             began = time.perf_counter()
             response = client.post("/translate", content=content)
             times.append(time.perf_counter() - began)
@@ -154,13 +154,13 @@ def test_a_wish_without_measure_is_refused_at_once(server: Served, wish: dict[st
 
 @pytest.fixture(scope="module")
 def strict(start_server: Start) -> Served:
-    """A server with little patience."""
+    """A server with short time limits."""
     return start_server(
         most_waiting=5, deadline_seconds=1.0, header_seconds=1.5, body_seconds=1.5, most_characters=ROOM
     )
 
 
-def test_a_crowd_gets_answers_or_is_told_to_come_back(strict: Served) -> None:
+def test_every_client_of_a_crowd_gets_an_answer_or_a_retry_after(strict: Served) -> None:
     async def ask(client: httpx.AsyncClient, seen: Counter[int], end: float) -> None:
         while time.monotonic() < end:
             response = await client.post("/translate", data={**DOG, "q": DOG["q"] * 5})
@@ -179,11 +179,11 @@ def test_a_crowd_gets_answers_or_is_told_to_come_back(strict: Served) -> None:
         return seen
 
     assert set(asyncio.run(crowd())) == {200, 503}
-    assert any(growth(crowd, [strict.process.pid]) < 5 for _ in range(4))  # what leaks grows every time
+    assert any(growth(crowd, [strict.process.pid]) < 5 for _ in range(4))  # a leak would grow every time
 
 
 def growth(work: Callable[[], Coroutine[None, None, object]], processes: list[int]) -> float:
-    """Return how much memory, in MiB, some work leaves taken."""
+    """Return how many MiB of memory some work does not free."""
     before = sum(map(memory, processes))
     asyncio.run(work())
     return sum(map(memory, processes)) - before
@@ -201,7 +201,7 @@ def tokens_translated(served: Served) -> float:
     return float(found[1])
 
 
-def test_when_the_client_leaves_the_decoding_stops(start_server: Start) -> None:
+def test_decoding_stops_when_the_client_disconnects(start_server: Start) -> None:
     server = start_server(most_characters=ROOM)
     assert httpx.post(f"{server.address}/translate", json={**DOG, "q": SENTENCE}).status_code == 200
     [worker] = server.workers
@@ -219,12 +219,12 @@ def test_when_the_client_leaves_the_decoding_stops(start_server: Start) -> None:
         assert tokens_translated(server) - before < 0.7 * 5000 * tokens  # of all that was sent
         return seconds
 
-    assert any(ask_and_leave() <= 1 for _ in range(3))  # a busy moment is not the server's
+    assert any(ask_and_leave() <= 1 for _ in range(3))  # a busy machine is not a fault of the server
     assert httpx.post(f"{server.address}/translate", data=DOG).status_code == 200
 
 
-def test_at_the_deadline_the_client_is_told_and_the_decoding_stops(strict: Served) -> None:
-    def is_told_in_time() -> bool:
+def test_decoding_stops_at_the_deadline_and_the_client_gets_503(strict: Served) -> None:
+    def gets_503_in_time() -> bool:
         began = time.perf_counter()
         response = httpx.post(f"{strict.address}/translate", json=ENDLESS, timeout=30)
         seconds = time.perf_counter() - began
@@ -233,13 +233,13 @@ def test_at_the_deadline_the_client_is_told_and_the_decoding_stops(strict: Serve
         assert "retry-after" in response.headers
         return seconds_until_idle(strict.workers[0]) <= 1 and seconds < 3
 
-    assert any(is_told_in_time() for _ in range(3))  # a busy moment is not the server's
+    assert any(gets_503_in_time() for _ in range(3))  # a busy machine is not a fault of the server
 
 
 # 34: shutdown
 
 
-def test_nobody_is_lost_when_the_server_is_told_to_end(start_server: Start) -> None:
+def test_no_request_is_lost_when_the_server_shuts_down(start_server: Start) -> None:
     served = start_server(drain_seconds=4.0)
     fields = {**DOG, "q": DOG["q"] * 20}
 
@@ -249,7 +249,7 @@ def test_nobody_is_lost_when_the_server_is_told_to_end(start_server: Start) -> N
             await asyncio.sleep(0.3)
             served.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.3)
-            ready = await client.get("/ready")  # still answered, and told to go elsewhere
+            ready = await client.get("/ready")  # still answered
             return await asyncio.gather(*asking), ready
 
     answers, ready = asyncio.run(run())
@@ -271,7 +271,7 @@ def test_the_workers_end_with_the_server_however_it_ends(start_server: Start) ->
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or nobody has asked yet how it ended."""
+    """Whether a process has ended, even if it is still a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):  # the second while it goes
@@ -281,7 +281,7 @@ def has_ended(pid: int) -> bool:
 # 35: slow clients
 
 
-def test_two_hundred_slow_clients_disturb_nobody_and_are_sent_away(strict: Served) -> None:
+def test_two_hundred_slow_clients_are_disconnected_and_delay_nobody(strict: Served) -> None:
     with ExitStack() as stack:
         client, slow = stack.enter_context(httpx.Client(base_url=strict.address)), []
         assert client.get("/health").status_code == 200
@@ -320,13 +320,13 @@ def test_readiness_follows_the_worker(start_server: Start) -> None:
         try:
             assert eventually(lambda: ready() == 503, 5)
             assert client.post("/translate", data=DOG).status_code == 503
-            assert client.get("/health").status_code == 200  # the server itself is well
+            assert client.get("/health").status_code == 200  # the server itself responds
         finally:
             os.kill(worker, signal.SIGCONT)
         assert eventually(lambda: ready() == 200, 20)
 
 
-def test_a_worker_that_dies_or_hangs_is_replaced_and_its_work_is_done_again(start_server: Start) -> None:
+def test_a_worker_that_dies_or_hangs_is_replaced_and_its_sentences_translated_again(start_server: Start) -> None:
     served = start_server(silence_seconds=2.0, hang_seconds=3.0)
     with httpx.Client(base_url=served.address, timeout=30) as client:
         expected = client.post("/translate", json=LONG)
@@ -356,18 +356,18 @@ def locked(start_server: Start) -> Served:
 
 def all_routes() -> Iterator[tuple[str, str]]:
     """Yield every method and path that the application knows, from the application itself."""
-    from sixfold.serve.app import INTERFACES
+    from sixfold.serve.app import APIS
+    from sixfold.serve.server_settings import ModelSpec, ServerSettings
     from sixfold.serve.service import Service
-    from sixfold.serve.settings import ModelPlace, Settings
 
-    service = Service(Settings((ModelPlace(Path("model")),)))
-    for interface in INTERFACES:
-        for route in interface.routes(service).routes:
+    service = Service(ServerSettings((ModelSpec(Path("model")),)))
+    for api in APIS:
+        for route in api.routes(service).routes:
             yield from ((method, route.path) for method in route.methods)  # type: ignore[attr-defined]
     yield "GET", "/openapi.json"
 
 
-def test_no_route_opens_without_a_key(locked: Served) -> None:
+def test_every_path_needs_a_key(locked: Served) -> None:
     routes = [*all_routes(), ("GET", "/nowhere"), ("POST", "/"), ("OPTIONS", "/translate"), ("HEAD", "/health")]
     assert len(routes) > 20
     with httpx.Client(base_url=locked.address) as client:
@@ -395,32 +395,32 @@ def test_a_key_is_accepted_in_every_form_that_clients_use(locked: Served) -> Non
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sixfold.serve import limits
+    from sixfold.serve import access
 
     compared: list[int] = []
-    compare = limits.hmac.compare_digest
+    compare = access.hmac.compare_digest
 
     def counted(one: bytes, other: bytes) -> bool:
         compared.append(len(one))
         return compare(one, other)
 
-    monkeypatch.setattr(limits.hmac, "compare_digest", counted)
-    keys = limits.Keys([KEY, "another key of ours"])
+    monkeypatch.setattr(access.hmac, "compare_digest", counted)
+    keys = access.ApiKeys([KEY, "another key of ours"])
     for guess in (KEY, "another key of ours", KEY[:-1], "", "x" * 10_000):
         keys.accept(guess)
     assert compared == [32] * 10  # every key, whatever matched, and digests of one length
 
 
-# 38: other sites, other names, other logs
+# 38: other sites, other host names, forged log lines
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1.evil.example", "[::1"])
-def test_a_name_that_is_not_ours_is_refused(server: Served, host: str) -> None:
+def test_an_unknown_host_name_is_refused(server: Served, host: str) -> None:
     assert httpx.get(f"{server.address}/languages", headers={"host": host}).status_code in (400, 421)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
-def test_pages_of_other_sites_can_neither_ask_nor_read(server: Served, origin: str) -> None:
+def test_pages_of_other_sites_can_neither_send_requests_nor_read_responses(server: Served, origin: str) -> None:
     for method, path in (("POST", "/translate"), ("GET", "/languages"), ("OPTIONS", "/translate")):
         response = httpx.request(method, f"{server.address}{path}", headers={"origin": origin})
         assert response.status_code == 403
@@ -435,7 +435,7 @@ def test_every_answer_carries_the_policy_of_the_page(server: Served) -> None:
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_nobody_can_write_into_the_log(server: Served) -> None:
+def test_requests_cannot_forge_log_lines(server: Served) -> None:
     hostile = '/x%0a{"event":"forged"}%1b[2J\u2028'
     httpx.get(f"{server.address}{hostile}", headers={"x-a": '"forged"', "user-agent": "\x1b[2J"})
     with connect(server) as connection:

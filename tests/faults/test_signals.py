@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from sixfold.training.validate import Validator
 
 import sixfold
-from sixfold.data.batches import Batch
-from sixfold.training.loop import Trainer
-from sixfold.training.run import import_ahead
+from sixfold.tasks.translate.validate import TranslationValidator
+from sixfold.training.setup import import_ahead
+from sixfold.training.step import Stepper
+from sixfold.training.task import Batch
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -75,17 +75,17 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_at_most_one_interval(
 
 def test_two_ctrl_c_in_one_step_do_not_wait_for_its_end(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=50)
-    backward = Trainer.backward
+    forward_and_backward = Stepper.forward_and_backward
 
-    def press_twice(self: Trainer, batch: Batch, step: int) -> float:
+    def press_twice(self: Stepper, batch: Batch, step: int) -> float:
         if step == 55:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             pytest.fail("the second should have ended it")
-        return backward(self, batch, step)
+        return forward_and_backward(self, batch, step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "backward", press_twice)
+        patch.setattr(Stepper, "forward_and_backward", press_twice)
         with pytest.raises(KeyboardInterrupt):
             run.resume()
     assert run.saved_steps()[-1] == 50
@@ -101,7 +101,7 @@ def test_ctrl_c_in_the_middle_of_an_import_waits_for_its_end(monkeypatch: pytest
         time.sleep(0.05)
         finished.append(name)
 
-    monkeypatch.setattr("sixfold.training.run.import_module", be_interrupted)
+    monkeypatch.setattr("sixfold.training.setup.import_module", be_interrupted)
     done = threading.Event()
     other = threading.Thread(target=done.wait)  # the system may give the signal to any thread
     other.start()
@@ -112,17 +112,17 @@ def test_ctrl_c_in_the_middle_of_an_import_waits_for_its_end(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("up_to", [50, 60], ids=["in the middle", "at the end"])
-@pytest.mark.parametrize("part", ["loss", "translate"])
+@pytest.mark.parametrize("part", ["loss", "measure"])
 def test_a_validation_is_given_up_and_made_up_for(tmp_path: Path, unbroken: Run, part: str, up_to: int) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=up_to - INTERVAL)
-    measure = getattr(Validator, part)
+    measure = getattr(TranslationValidator, part)
 
-    def be_interrupted(self: Validator, *arguments: object) -> object:
+    def be_interrupted(self: TranslationValidator, *arguments: object) -> object:
         signal.raise_signal(signal.SIGTERM)
         return measure(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Validator, part, be_interrupted)
+        patch.setattr(TranslationValidator, part, be_interrupted)
         lines = run.resume()
     assert lines[-1] == f"stopped at step {up_to}; everything is saved"
     assert run.saved_steps()[-1] == up_to

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.set_option import read_languages
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sixfold.data.check import Finding, LengthStatistics, Report
+    from sixfold.data.corpus_check import Finding, LengthStatistics, Report
     from sixfold.data.readers import Pairs
 
 
@@ -26,7 +28,11 @@ def check(
     target: Annotated[Path | None, typer.Argument(help="Target text, line n for line n.")] = None,
     test: Annotated[
         tuple[Path, Path] | None,
-        typer.Option("--test", metavar="SOURCE TARGET", help="A test set (or two folders of them) to look for."),
+        typer.Option(
+            "--test",
+            metavar="SOURCE TARGET",
+            help="A test set (or two folders of them) that must not be in the text.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     write_clean: Annotated[
@@ -37,11 +43,15 @@ def check(
             help="Write the clean pairs: PREFIX.en and PREFIX.de, or PREFIX.tsv (tabs inside become spaces).",
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=r"See below; for example 'data.languages=\[en, de]'."),
+    ] = None,
 ) -> None:
-    """Look for what is wrong with parallel text before a model learns it.
+    """Check parallel text for faults before training on it.
 
-    Finds blank, overlong, lopsided, duplicate and untranslated pairs, foreign scripts, control characters,
-    encoding damage, lines that slipped out of step, and what the training text shares with a test set.
+    Finds empty, overlong, duplicate and untranslated pairs, lengths that do not match, wrong scripts, control
+    characters, encoding damage, misaligned lines, and pairs that are also in a test set.
     Reads line-aligned files, TSV, JSONL, TMX, Parquet and PO, also compressed, or folders of them.
 
     Example: sixfold check train.en train.de --test test.en test.de --write-clean clean
@@ -49,15 +59,16 @@ def check(
     from sixfold.data.clean import clean_paths, refuse_overwriting
     from sixfold.data.readers import open_pairs
 
-    pairs = open_pairs(source, target)
-    test_pairs = open_pairs(*test) if test else None
+    languages = read_languages("check", settings)
+    pairs = open_pairs(source, target, languages=languages)
+    test_pairs = open_pairs(*test, languages=languages) if test else None
     outputs = clean_paths(write_clean, source, target) if write_clean else ()
     refuse_overwriting(outputs, pairs.paths)
     report = checked(pairs, test_pairs, outputs)
     if as_json:
         print(json.dumps(asdict(report), ensure_ascii=False))
     else:
-        show(report, len(pairs.parts) > 1)
+        show(report, pairs.sides or ("source", "target"), len(pairs.parts) > 1)
     if outputs:
         kept = f"kept {report.num_clean:,} of {report.num_pairs:,} pairs"
         print(f"{kept}: {' and '.join(map(str, outputs))}", file=sys.stderr)
@@ -65,22 +76,22 @@ def check(
 
 def checked(pairs: Pairs, test_pairs: Pairs | None, outputs: Sequence[Path]) -> Report:
     """Check the pairs, and write the clean ones if there is a place for them."""
-    from sixfold.cli.progress import progress
-    from sixfold.data.check import check_pairs
+    from sixfold.cli.progress_bar import progress
     from sixfold.data.clean import writing_pairs
+    from sixfold.data.corpus_check import check_pairs
 
     writing = writing_pairs(outputs) if outputs else nullcontext(lambda _: None)
-    with writing as keep, progress("checking") as tick:
-        return check_pairs(pairs, test_pairs, tick, keep=keep)
+    with writing as keep, progress("checking") as on_progress:
+        return check_pairs(pairs, test_pairs, on_progress, keep=keep)
 
 
-def show(report: Report, has_many_files: bool) -> None:
+def show(report: Report, sides: tuple[str, str], has_many_files: bool) -> None:
     """Print the report for a person."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 120)
-    for side, lengths in (("source", report.source), ("target", report.target)):
-        console.print(f"{side}: {describe(lengths)}")
+    for side, name, lengths in zip(("source", "target"), sides, (report.source, report.target), strict=True):
+        console.print(f"{side}{'' if name == side else f' ({name})'}: {describe(lengths)}")
     if report.findings:
         console.print(table_of(report, has_many_files))
     console.print(verdict(report))
@@ -112,7 +123,7 @@ def table_of(report: Report, has_many_files: bool) -> Table:
 
 
 def percent(count: int, total: int) -> str:
-    """Return a share that does not look like nothing when it is something."""
+    """Return a percentage that never rounds something to nothing."""
     return f"{count / total:.2%}" if count >= total / 10_000 else "<0.01%"
 
 
@@ -130,7 +141,7 @@ def verdict(report: Report) -> str:
     pairs = f"{report.num_pairs:,} {'pair' if report.num_pairs == 1 else 'pairs'}"
     num_faulty = report.num_pairs - report.num_clean
     if any(not finding.is_removed for finding in report.findings):
-        return f"{pairs}, and the two sides are out of step: mend that first."
+        return f"{pairs}, but source and target are misaligned: fix that first."
     if not num_faulty:
         return f"{pairs}, and no faults were found."
     share = percent(num_faulty, report.num_pairs)

@@ -1,4 +1,4 @@
-"""A command whose help lists what `--set` takes, and which knows the flags it once had."""
+"""A command whose help lists what `--set` takes, and which explains former flags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperCommand
 
-from sixfold.cli.settings import Known, as_flag, known_settings
+from sixfold.cli.set_option import Known, as_flag, known_settings
 from sixfold.errors import ConfigError
 
 if TYPE_CHECKING:

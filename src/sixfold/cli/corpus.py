@@ -14,7 +14,7 @@ NUM_EXAMPLES = 3
 
 
 def corpus(
-    name: Annotated[str | None, typer.Argument(help="A known corpus; without it they are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A known corpus; if left out, all are listed.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the files (default: ./NAME).")
     ] = None,
@@ -24,22 +24,22 @@ def corpus(
     pairs: Annotated[
         int | None, typer.Option(help="Pairs in train (default: all there are; generated corpora have 60,000).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is generated, or which pairs are kept.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed of what is generated, or which pairs are kept.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist and differ.")] = False,
 ) -> None:
-    """Get a known corpus: line-aligned files for training, validation and test.
+    """Download or generate a known corpus: line-aligned files for training, validation and test.
 
     Example: sixfold corpus phrasebook --pairs 5000 -o phrasebook
     """
     if name is None:
         list_corpora()
         return
-    from sixfold.cli.progress import progress
+    from sixfold.cli.progress_bar import progress
     from sixfold.data.corpora import fetch
 
     sides = parse_languages(languages) if languages else None
-    with progress(f"getting {name}", unit="items") as tick:
-        files = fetch(name, output or Path(name), sides, pairs, seed, tick, force)
+    with progress(f"getting {name}", unit="items") as on_progress:
+        files = fetch(name, output or Path(name), sides, pairs, seed, on_progress, force)
     show(files)
 
 
@@ -53,7 +53,7 @@ def parse_languages(text: str) -> tuple[str, str]:
     options = [(text[:cut], text[cut + 1 :]) for cut in cuts if 0 < cut < len(text) - 1]
     if not options:
         raise ConfigError(
-            f"--languages names two languages with a hyphen between them: {text!r} came.", "Try en-de."
+            f"--languages takes two languages with a hyphen between them, but got {text!r}.", "Try en-de."
         )
     return max(options, key=lambda option: sum(language in languages for language in option))
 
@@ -82,7 +82,7 @@ def show(files: CorpusFiles) -> None:
     print(f"  licence  {files.licence}")
     for split in files.splits.values():
         print(f"  {split.name:<8} {split.num_pairs:>7,} pairs  {split.source}  {split.target}")
-    print(f"  overlap  {files.overlap:>7,} test pairs also stand in train")
+    print(f"  overlap  {files.overlap:>7,} test pairs also occur in train")
     for note in files.notes:
         print(f"  {note}")
     print("\nFrom the test split:")

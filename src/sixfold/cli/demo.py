@@ -15,12 +15,14 @@ MOST_MINUTES = 6.0
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where corpus and model go.")] = Path("demo"),
-    minutes: Annotated[float, typer.Option(min=0.2, help="How long to train.")] = MOST_MINUTES,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the corpus and the model.")] = Path(
+        "demo"
+    ),
+    minutes: Annotated[float, typer.Option(min=0.2, help="Training time.")] = MOST_MINUTES,
     corpus: Annotated[str, typer.Option(help="A corpus of `sixfold corpus`.")] = "home-assistant",
     languages: Annotated[str, typer.Option(help="The language pair.")] = "en-de",
 ) -> None:
-    """Show the whole story in minutes: corpus, check, plan, train, translate, score, explain.
+    """Run the whole workflow in minutes: corpus, check, plan, train, translate, score, explain.
 
     A real translation model is trained from about 30,000 interface texts that people translated, and is then
     scored on programs it has never seen.
@@ -38,7 +40,7 @@ def demo(
     show_check(train.source, train.target)
     heading(3, f"sixfold train {train.source} {train.target} -o {output / 'model'} --minutes {minutes:g}")
     run_training(files, output / "model", minutes)
-    heading(4, "translations of texts the model has never seen, with --protect: placeholders stay as they are")
+    heading(4, "translations of unseen texts, with --protect: placeholders stay unchanged")
     shown = show_translations(output / "model", test.source, test.target, train.source)
     heading(5, f"sixfold evaluate {output / 'model'} {test.source} {test.target} --protect")
     show_scores(output / "model", test.source, test.target, train.source)
@@ -69,7 +71,7 @@ def heading(number: int, text: str) -> None:
 
 
 def get_corpus(name: str, folder: Path, languages: str) -> CorpusFiles:
-    """Fetch the corpus; if it cannot be had, say so and generate the phrasebook instead."""
+    """Fetch the corpus; if that fails, say so and generate the phrasebook instead."""
     from sixfold.cli.corpus import parse_languages
     from sixfold.data.corpora import fetch
     from sixfold.errors import DownloadError
@@ -77,7 +79,7 @@ def get_corpus(name: str, folder: Path, languages: str) -> CorpusFiles:
     try:
         files = fetch(name, folder, parse_languages(languages))
     except DownloadError as error:
-        typer.echo(f"{name} cannot be had ({error.message}); using the phrasebook, which needs no download.")
+        typer.echo(f"{name} is not available ({error.message}); using the phrasebook, which needs no download.")
         files = fetch("phrasebook", folder)
     counts = ", ".join(f"{split.num_pairs:,} {split.name}" for split in files.splits.values())
     typer.echo(f"{files.name}: {counts} pairs. {files.licence}. {files.origin}")
@@ -85,7 +87,7 @@ def get_corpus(name: str, folder: Path, languages: str) -> CorpusFiles:
 
 
 def show_check(source: Path, target: Path) -> None:
-    """Run the corpus doctor."""
+    """Run the corpus check."""
     from sixfold.cli.check import check
 
     check(source, target)
@@ -94,19 +96,9 @@ def show_check(source: Path, target: Path) -> None:
 def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:
     """Train on the corpus with its own validation text."""
     from sixfold.tasks import train
-    from sixfold.training.progress import make_progress
-    from sixfold.training.run import say_outcome
 
     split, valid = files.splits["train"], files.splits["val"]
-    outcome = train(
-        split.source,
-        split.target,
-        model,
-        valid=(valid.source, valid.target),
-        minutes=minutes,
-        progress=make_progress(),
-    )
-    typer.echo(say_outcome(outcome))
+    outcome = train([split.source, split.target], model, valid=[valid.source, valid.target], minutes=minutes)
     if not outcome.finished:
         raise typer.Exit(code=130)
 
@@ -127,21 +119,21 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
 
 
 def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> None:
-    """Print the metrics on the test set, and BLEU on the part of it that never stood in the training text."""
+    """Print the metrics on the test set, and BLEU on the sentences that do not occur in the training text."""
+    from sixfold.callbacks import no_progress
     from sixfold.cli.evaluate import print_table
     from sixfold.data.readers import open_pairs, read_lines
     from sixfold.evaluate.metrics import bleu
     from sixfold.evaluate.system import evaluate_system, translations_of
-    from sixfold.ticks import silent
 
     pairs = list(open_pairs(source, target))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    system = translations_of(model, sources, references, beam=None, device="auto", tick=silent, is_protected=True)
+    system = translations_of(
+        model, sources, references, beam=None, device="auto", on_progress=no_progress, is_protected=True
+    )
     print_table(evaluate_system(system, references))
     known = set(read_lines(train_source))
     unseen = [i for i, text in enumerate(sources) if text not in known]
     if 0 < len(unseen) < len(sources):
         metric = bleu([system.texts[i] for i in unseen], [references[i] for i in unseen])
-        typer.echo(
-            f"On the {len(unseen):,} whose very words are not in the training text: BLEU {metric.value:.2f}"
-        )
+        typer.echo(f"On the {len(unseen):,} that do not occur in the training text: BLEU {metric.value:.2f}")

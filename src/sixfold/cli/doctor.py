@@ -58,11 +58,15 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
     """Say what this machine can do, and what was switched off and why.
 
     Looks at cores, memory, devices and installed packages. The first run also computes a little in a child
-    process, to learn which CPU instructions really work; the answer is kept in the user's cache folder.
+    process, to learn which CPU instructions really work; the answer is kept in the user's cache folder. Kernels
+    that could not be compiled before are tried again.
 
     Example: sixfold doctor
     """
+    from sixfold.kernels import retry
     from sixfold.machine import cached_probe
+
+    retry()
 
     if cached_probe() is None:
         print("testing which CPU instructions work; this happens once on a machine", file=sys.stderr)

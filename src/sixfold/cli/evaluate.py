@@ -11,23 +11,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.set_option import read_languages
+
 if TYPE_CHECKING:
     from sixfold.data.formats import Pair
-    from sixfold.evaluate.compare import Comparison
+    from sixfold.evaluate.paired_bootstrap import BootstrapComparison
     from sixfold.evaluate.system import Evaluation, System
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model folder, or a file of translations.")],
     source: Annotated[str, typer.Argument(help="Source text.")],
-    reference: Annotated[str | None, typer.Argument(help="Its translations by people.")] = None,
+    reference: Annotated[str | None, typer.Argument(help="Reference translations, line by line.")] = None,
     against: Annotated[Path | None, typer.Option(help="A second model folder or file of translations.")] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")] = None,
     protect: Annotated[
-        bool, typer.Option("--protect", help="Translate as `translate --protect`: placeholders and tags stay.")
+        bool,
+        typer.Option("--protect", help="Keep placeholders and tags unchanged, as `translate --protect` does."),
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and TER.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=r"See below; for example 'data.languages=\[en, de]'."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Score translations against a reference: BLEU, chrF, TER, exact match and perplexity, with signatures.
@@ -39,7 +46,7 @@ def evaluate(
     from sixfold.data.readers import open_pairs
     from sixfold.evaluate.system import evaluate_system
 
-    pairs = list(open_pairs(source, reference))
+    pairs = list(open_pairs(source, reference, languages=read_languages("evaluate", settings)))
     first = translations(model, pairs, beam, device, protect, "translating")
     evaluation = evaluate_system(first, [pair.target for pair in pairs], lowercase)
     comparison = None
@@ -58,23 +65,23 @@ def evaluate(
 def translations(
     system: Path, pairs: Sequence[Pair], beam: int | None, device: str, is_protected: bool, doing: str
 ) -> System:
-    """Return what a model folder or a file of translations makes of the source text."""
-    from sixfold.cli.progress import progress
+    """Return the translations of a model folder, or those in a file."""
+    from sixfold.cli.progress_bar import progress
     from sixfold.evaluate.system import translations_of
 
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    with progress(doing, len(pairs)) as tick:
-        return translations_of(system, sources, references, beam, device, tick, is_protected)
+    with progress(doing, len(pairs)) as on_progress:
+        return translations_of(system, sources, references, beam, device, on_progress, is_protected)
 
 
 def compared(
     baseline: System, system: System, names: tuple[str, str], pairs: Sequence[Pair], lowercase: bool
-) -> Comparison:
+) -> BootstrapComparison:
     """Return whether a system is better than the baseline."""
-    from sixfold.cli.progress import progress
-    from sixfold.evaluate.compare import compare
+    from sixfold.cli.progress_bar import progress
+    from sixfold.evaluate.paired_bootstrap import compare
 
-    with progress("comparing", unit="samples") as tick:
+    with progress("comparing", unit="samples") as on_progress:
         return compare(
             baseline.texts,
             system.texts,
@@ -82,7 +89,7 @@ def compared(
             names=names,
             target_language=system.target_language,
             lowercase=lowercase,
-            tick=tick,
+            on_progress=on_progress,
         )
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     to: Annotated[str, typer.Option(help="ctranslate2 or huggingface.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; a new folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new folder to write.")],
 ) -> None:
-    """Write a model for another engine, and prove that it translates the same there.
+    """Export a model to another engine, and verify that it translates the same there.
 
-    Both engines translate a sample before anything is reported: their texts and scores must agree, or else nothing
-    is written. A README.md in the new folder shows how to use it.
+    Both engines translate a sample: unless their texts and scores agree, nothing is written. A README.md in the
+    new folder shows how to use it.
 
     Example: sixfold export model --to ctranslate2 -o model-ct2
     """
@@ -53,12 +53,12 @@ def written(model: Path, to: str, output: Path) -> Comparison:
 
 
 def differences(model: Path) -> Iterator[str]:
-    """Yield what the other engine does not do, a sentence each."""
+    """Yield what the exported model does differently, a sentence each."""
     from sixfold.models.folder import load_info
 
     info = load_info(model)
     if len(info.weights) > 1:
-        yield f"Here {len(info.weights)} models are averaged; there it is the first of them alone."
+        yield f"{model} is an ensemble of {len(info.weights)} models; only the first was exported."
 
 
 def print_table(comparison: Comparison, model: str, engine: str) -> None:

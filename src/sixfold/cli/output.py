@@ -1,4 +1,4 @@
-"""Results on standard output, and a reader that may go away."""
+"""Results on standard output, whose reader may close the pipe."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import typer
 
-CLOSED_PIPE = 141  # what a shell reports of any tool whose reader went away: 128 + SIGPIPE
+CLOSED_PIPE = 141  # as shells report a closed pipe: 128 + SIGPIPE
 
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """End quietly when nobody reads the output any more, as in `sixfold translate … | head`."""
+    """End quietly when the reader closes the pipe, as in `sixfold translate … | head`."""
     try:
         yield
         sys.stdout.flush()
@@ -25,7 +25,7 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines, and let the reader have them at once."""
+    """Write lines and flush them at once."""
     for line in lines:
         sys.stdout.write(line + "\n")
     sys.stdout.flush()

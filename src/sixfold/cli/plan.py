@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_settings, refuse_twice
+from sixfold.cli.set_option import read_settings, refuse_twice
 
 if TYPE_CHECKING:
     from sixfold.training.estimate import Estimate
 
 
 def plan(
-    source: Annotated[str, typer.Argument(help="Source text, or one file of pairs.")],
+    source: Annotated[str, typer.Argument(help="Source text, or one file of pairs (TSV, JSONL, TMX, …).")],
     target: Annotated[str | None, typer.Argument(help="Target text.")] = None,
-    minutes: Annotated[float, typer.Option(min=0, help="The wall-clock budget of the training.")] = 0,
-    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
+    minutes: Annotated[float, typer.Option(min=0, help="A wall-clock budget for the training.")] = 0,
+    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
@@ -29,19 +29,19 @@ def plan(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Say what a training would be and cost: recipe, time, memory and disk, measured on this machine.
+    """Show what a training run would choose and cost: recipe, time, memory and disk, measured on this machine.
 
     Nothing is written.
 
     Example: sixfold plan train.en train.de
     """
-    from sixfold.cli.progress import progress
+    from sixfold.cli.progress_bar import progress
     from sixfold.tasks.registry import choose_task
     from sixfold.training.estimate import estimate
     from sixfold.training.setup import Request
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("plan", settings).get("train"))
-    with progress("reading", unit="pairs") as tick:
+    with progress("reading", unit="pairs") as on_progress:
         request = Request(
             folder=Path("model"),
             inputs=[each for each in (source, target) if each is not None],
@@ -51,17 +51,17 @@ def plan(
             init=init,
             device=device,
         )
-        found = estimate(choose_task(request), request, tick)
+        found = estimate(choose_task(request), request, on_progress)
     if as_json:
         content = {**asdict(found), "plan": {**asdict(found.plan), "recipe": found.plan.recipe.model_dump()}}
         typer.echo(json.dumps(content, ensure_ascii=False))
     else:
-        for line in told(found):
+        for line in plan_lines(found):
             typer.echo(line)
 
 
-def told(found: Estimate) -> Iterator[str]:
-    """Yield a plan and its costs for a person, a line each."""
+def plan_lines(found: Estimate) -> Iterator[str]:
+    """Yield a plan and its costs in plain words, one a line."""
     from sixfold.training.progress import duration
 
     yield from found.plan.reasons

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
-from sixfold.cli.settings import read_settings
+from sixfold.cli.set_option import read_languages, read_settings
 from sixfold.errors import ConfigError
 from sixfold.settings import make
 
 if TYPE_CHECKING:
+    from sixfold.data.readers import Pairs
     from sixfold.decode.scoring import Score
     from sixfold.decode.translate import Translator
 
@@ -29,7 +30,7 @@ def score(
     target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="See below; for the score in --json.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="See below; repeatable.")
     ] = None,
     partners: Annotated[
         list[Path] | None,
@@ -39,37 +40,36 @@ def score(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
-    """Print how probable the model finds given translations: one log-probability a line.
+    """Print the log-probability of given translations under a model, one a line.
 
     The numbers are those that `sixfold translate --json` reports for the same text.
 
     Example: sixfold score model test.en test.de
     """
+    from sixfold.data.readers import open_pairs
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
 
-    wishes = read_settings("score", settings)
+    wishes, languages = read_settings("score", settings), read_languages("score", settings)
     length_penalty = make(SearchOptions, "decode", wishes.get("decode", {})).length_penalty
     if length_penalty is not None and not as_json:
         raise ConfigError("decode.length_penalty is for the score in JSON.", "Add --json")
     translator = load(model, device, partners or ())
     with reader_may_leave():
-        for scores in score_chunks(translator, source, target):
+        for scores in score_chunks(translator, open_pairs(source, target, languages=languages)):
             write_lines(as_rows(translator, scores, length_penalty) if as_json else as_numbers(scores))
 
 
-def score_chunks(translator: Translator, source: str, target: str | None) -> Iterator[list[Score]]:
-    """Yield the scores of all pairs, some at a time, and say which pairs were not scored whole."""
-    from sixfold.cli.progress import progress
-    from sixfold.data.readers import open_pairs
-    from sixfold.ticks import counted_from
+def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
+    """Yield the scores of all pairs in chunks, and warn of pairs that were cut."""
+    from sixfold.callbacks import offset_by
+    from sixfold.cli.progress_bar import progress
 
-    pairs = iter(open_pairs(source, target))
-    done = 0
-    with progress("scoring") as tick:
+    pairs, done = iter(given), 0
+    with progress("scoring") as on_progress:
         while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
             scores = translator.score(
-                [pair.source for pair in chunk], [pair.target for pair in chunk], counted_from(done, tick)
+                [pair.source for pair in chunk], [pair.target for pair in chunk], offset_by(done, on_progress)
             )
             warn_of_cuts(scores, done)
             yield scores
@@ -77,11 +77,11 @@ def score_chunks(translator: Translator, source: str, target: str | None) -> Ite
 
 
 def warn_of_cuts(scores: Sequence[Score], done: int) -> None:
-    """Say which lines were not scored whole."""
+    """Warn of lines that were cut."""
     for number, each in enumerate(scores, start=done + 1):
         if each.is_cut:
             typer.echo(
-                f"warning: line {number} is longer than the model reads at once; its end is not scored", err=True
+                f"warning: line {number} is longer than the model's input limit; its end is not scored", err=True
             )
 
 

@@ -7,69 +7,76 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_settings, together
+from sixfold.cli.set_option import read_settings, together
 from sixfold.cli.translate import Precision
 from sixfold.settings import make
 
 if TYPE_CHECKING:
-    from sixfold.serve.settings import Settings
+    from sixfold.serve.server_settings import ServerSettings
 
-WHO = "Who may ask"
+ACCESS = "Access"
 
 
 def serve(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL", help="Model folders; MODEL=en-de if one does not say its languages."),
+        typer.Argument(
+            metavar="MODEL", help="Model folders; MODEL=en-de where the folder does not name its languages."
+        ),
     ],
-    host: Annotated[str, typer.Option(help="The address to serve at; 0.0.0.0 is all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 5000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 5000,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[
-        Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.")
+        Precision, typer.Option(help="int8 is faster on a CPU, with nearly the same quality.")
     ] = Precision.float32,
-    workers: Annotated[
-        int, typer.Option(min=0, max=256, help="Processes for each model; 0: one for each core.")
-    ] = 1,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes per model; 0: one per core.")] = 1,
     keys: Annotated[
         Path | None,
-        typer.Option(help="A file of API keys, one a line; every request needs one.", rich_help_panel=WHO),
+        typer.Option(help="File of API keys, one per line. Every request then needs one.", rich_help_panel=ACCESS),
     ] = None,
     is_open: Annotated[
-        bool, typer.Option("--open", help="Serve other machines without keys.", rich_help_panel=WHO)
+        bool, typer.Option("--open", help="Serve other machines without API keys.", rich_help_panel=ACCESS)
     ] = False,
     rate_limit: Annotated[
-        int, typer.Option(min=0, help="Requests a minute for each key or address; 0: any.", rich_help_panel=WHO)
+        int,
+        typer.Option(
+            min=0,
+            help="Requests per minute and client (API key or IP address); 0: no limit.",
+            rich_help_panel=ACCESS,
+        ),
     ] = 0,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name the server is reached under; repeatable.", rich_help_panel=WHO),
+        typer.Option(
+            metavar="NAME", help="Accepted host name besides localhost; repeatable.", rich_help_panel=ACCESS
+        ),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="A site whose pages may ask (CORS); repeatable.", rich_help_panel=WHO),
+        typer.Option(metavar="URL", help="Web site that may send requests; repeatable.", rich_help_panel=ACCESS),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Limits: see below; for example serve.batch_tokens=512; repeatable.",
+            help="A limit, listed below, such as serve.batch_tokens=512; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Serve models: a web page to translate with, and the HTTP interfaces of LibreTranslate and DeepL.
+    """Serve models over HTTP: a web page to translate on, and the APIs of LibreTranslate and DeepL.
 
-    Only this machine can reach it, unless another host is given; then a file of keys is needed. SIGTERM and Ctrl-C
-    let what is under way finish.
+    The server listens on this machine only, unless --host says otherwise; other machines then need an API key
+    (--keys). On SIGTERM or Ctrl-C it finishes the requests in progress.
 
     Example: sixfold serve model
     """
     from sixfold.machine import num_cores
-    from sixfold.serve.settings import Settings, model_place, read_keys
+    from sixfold.serve.server_settings import ServerSettings, parse_model_spec, read_keys
 
     values = {
-        "models": tuple(map(model_place, models)),
+        "models": tuple(map(parse_model_spec, models)),
         "host": host,
         "port": port,
         "device": device,
@@ -81,11 +88,13 @@ def serve(
         "origins": tuple(allow_origin or ()),
         "workers": workers or num_cores(),
     }
-    run_server(make(Settings, "serve", together("serve", values, read_settings("serve", settings).get("serve"))))
+    run_server(
+        make(ServerSettings, "serve", together("serve", values, read_settings("serve", settings).get("serve")))
+    )
 
 
-def run_server(settings: Settings) -> None:
-    """Serve until told to end; without the packages it takes, say how to get them."""
+def run_server(settings: ServerSettings) -> None:
+    """Serve until a signal ends the server; if a package is missing, say how to install it."""
     from sixfold.errors import MissingExtraError
 
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.settings import read_settings, refuse_twice
+from sixfold.cli.set_option import read_settings, refuse_twice
 
 if TYPE_CHECKING:
     from sixfold.training.run import Outcome
@@ -29,41 +29,40 @@ def train(
     minutes: Annotated[
         float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
     ] = 0,
-    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of one that comes along.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Decides everything random (1 unless given).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the model folder.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed (default: 1).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the model folder.")] = False,
     init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show the run in a browser while it goes on, on this machine only.")
+        bool, typer.Option("--watch", help="Show the run in a browser while it trains, on this machine only.")
     ] = False,
 ) -> None:
     """Train a translation model from text pairs.
 
-    Subwords, size, batch and length of training are chosen from the corpus and the machine, and said. The model
-    folder translates from the first validation on. Ctrl-C saves; --resume goes on exactly where it stopped.
+    Vocabulary, model size, batch size and training length are chosen from the corpus and the machine, and shown.
+    The model folder can translate from the first validation on. Ctrl-C saves; --resume continues exactly there.
 
     Example: sixfold train train.en train.de -o model --minutes 30
     """
     from sixfold.tasks import train as run_training
-    from sixfold.training.progress import make_progress
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
     with stopped_by_hand(output), shown_live(output) if watch else nullcontext():
         outcome = run_training(
-            source, target, output, valid=valid, recipe=recipe, settings=settings or [], minutes=minutes,
-            seed=seed, resume=resume, init=init, device=device, progress=make_progress(),
+            [each for each in (source, target) if each is not None], output, valid=valid, recipe=recipe,
+            settings=settings or [], minutes=minutes, seed=seed, resume=resume, init=init, device=device,
         )  # fmt: skip
     say_end(outcome, output)
 
 
 @contextmanager
 def stopped_by_hand(folder: Path) -> Iterator[None]:
-    """Say how to go on when Ctrl-C ends a run before it can save."""
+    """Say how to continue when Ctrl-C ends a run before it can save."""
     from sixfold.training.run import say_stopped
 
     try:
@@ -74,10 +73,7 @@ def stopped_by_hand(folder: Path) -> Iterator[None]:
 
 
 def say_end(outcome: Outcome, folder: Path) -> None:
-    """Say how the run ended, and what to type next."""
-    from sixfold.training.run import say_outcome
-
-    typer.echo(say_outcome(outcome), err=True)
+    """Say what to type next."""
     if not outcome.finished:
         raise typer.Exit(code=130)
     typer.echo(f"translate with: sixfold translate {folder}", err=True)
@@ -86,11 +82,11 @@ def say_end(outcome: Outcome, folder: Path) -> None:
 @contextmanager
 def shown_live(folder: Path) -> Iterator[None]:
     """Serve the training page while a run goes on; of several processes only the first does."""
-    from sixfold.explain.watch import watching
+    from sixfold.explain.live_page import live_training_page
 
     if os.environ.get("RANK", "0") != "0":
         yield
         return
-    with watching(folder) as address:
-        typer.echo(f"watch it at {address}", err=True)
+    with live_training_page(folder) as address:
+        typer.echo(f"live training page: {address}", err=True)
         yield

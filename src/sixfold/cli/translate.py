@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
-from sixfold.cli.settings import read_settings, together
+from sixfold.cli.set_option import read_settings, together
 from sixfold.settings import check_bounds, make, meanings, setting
 
 if TYPE_CHECKING:
+    from sixfold.callbacks import OnProgress
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.scoring import TokenScore
     from sixfold.decode.translate import Translation, Translator
     from sixfold.text.words import Link
-    from sixfold.ticks import Tick
 
     class SearchFunction(Protocol):
         """Either search of a translator."""
 
         def __call__(
-            self, texts: Sequence[str], options: SearchOptions, *, tick: Tick, first_place: int
+            self, texts: Sequence[str], options: SearchOptions, *, tick: OnProgress, first_place: int
         ) -> list[list[Translation]]:
             """Return the translations of each text."""
             ...
@@ -186,9 +186,9 @@ def translate_lines(
     translator: Translator, search: SearchFunction, file: str, options: SearchOptions, alternatives: int | None
 ) -> None:
     """Translate a file or standard input; as JSON if a number of alternatives is given."""
-    from sixfold.cli.progress import progress
+    from sixfold.callbacks import offset_by
+    from sixfold.cli.progress_bar import progress
     from sixfold.data.readers import read_lines
-    from sixfold.ticks import counted_from
 
     lines = read_lines(file)
     at_once = 1 if is_typed(file) else LINES_AT_ONCE
@@ -198,7 +198,7 @@ def translate_lines(
             found = search(
                 chunk,
                 options,
-                tick=counted_from(done, tick),
+                tick=offset_by(done, tick),
                 first_place=done,
             )
             for number, translations in enumerate(found, start=done + 1):

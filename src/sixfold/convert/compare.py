@@ -112,7 +112,9 @@ def shortfall(ours: Translator, source: str, target: list[int]) -> float:
 
 def compare_scores(ours: Translator, theirs: Engine, sources: Sequence[str], targets: Sequence[str]) -> float:
     """Refuse other log-probabilities than ours; return the largest difference a token."""
-    rows = [row for row in zip(sources, targets, ours.score(sources, targets), strict=True) if not row[2].is_cut]
+    rows = [
+        row for row in zip(sources, targets, ours.score_pairs(sources, targets), strict=True) if not row[2].is_cut
+    ]
     their_scores, largest = theirs.score([row[0] for row in rows], [row[1] for row in rows]), 0.0
     for (source, target, our), their in zip(rows, their_scores, strict=True):
         difference = abs(our.log_probability - their) / our.num_tokens

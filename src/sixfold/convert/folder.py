@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sixfold.errors import ConfigError
-from sixfold.files import make_folder, settle, sync, writing
+from sixfold.files import make_durable, make_folder, sync, writing
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import load_info
 
@@ -29,7 +29,7 @@ def new_folder(out: Path) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             for path in temporary.iterdir():
-                settle(path)
+                make_durable(path)
             sync(temporary)
             make_folder(out.parent)
             temporary.replace(out)

@@ -1,8 +1,8 @@
 """Batches by a budget of tokens, decided by (seed, epoch, position) alone, so that resuming seeks.
 
 An epoch is a random order of all examples, cut into pools. A pool is sorted by length and cut into batches
-with little padding, and its batches are shuffled. To go on from the middle of an epoch only the pool at
-hand is made again. Every process of a distributed run makes the same batches and takes its part of each.
+with little padding, and its batches are shuffled. To resume in the middle of an epoch, only the
+current pool is made again. Every process of a distributed run makes the same batches and takes its part of each.
 
 Shapes: N examples, C columns that are padded (source and target, or one).
 """
@@ -70,8 +70,9 @@ class Batches:
     def cut(self, examples: Ids) -> list[Ids]:
         """Sort examples by length and cut them so that no column of a batch exceeds the token budget.
 
-        The longest column decides; then the difference of the first and the last goes up and down by turns, so
-        that it does not leap between one length and the next, and the shorter one needs little padding too.
+        Within one length of the longest column, examples are sorted by the difference of the first and the last
+        column, alternately ascending and descending: so neighbours stay alike, and the shorter column needs little
+        padding too.
         """
         sizes = self.sizes[examples]
         longest, first, last = sizes.max(axis=1), sizes[:, 0], sizes[:, -1]
@@ -87,14 +88,14 @@ class Batches:
         return batches
 
     def padding_share(self) -> float:
-        """Return which part of the positions of an epoch's first pool, in all columns, is padding."""
+        """Return the fraction of positions that is padding, measured on the first pool of an epoch."""
         batches = [self.sizes[batch] for batch in self.pool_batches(self.epoch_order(0), epoch=0, pool=0)]
         padded = sum(len(batch) * int(batch.max(axis=0).sum()) for batch in batches)
         return 1.0 - sum(int(batch.sum()) for batch in batches) / padded
 
 
 def pad(rows: Sequence[Sequence[int]], pad_id: int = 0) -> NDArray[np.int64]:
-    """Return the rows as one rectangle, filled up behind the shorter ones."""
+    """Return the rows as one array, the shorter ones padded at the end."""
     rectangle = np.full((len(rows), max(map(len, rows), default=0)), pad_id, dtype=np.int64)
     for filled, row in zip(rectangle, rows, strict=True):
         filled[: len(row)] = row

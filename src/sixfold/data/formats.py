@@ -1,7 +1,7 @@
 """Formats of parallel text: each function reads one format and yields pairs as they come.
 
-A side is one line. In the formats whose sides may hold line breaks (JSONL, TMX, Parquet, PO) each break,
-with the blanks around it, becomes one space.
+A side is one line. In the formats whose sides may hold line breaks (JSONL, Parquet, PO, and TMX in `tmx.py`) each
+break, with the blanks around it, becomes one space.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.parsers import expat
 
-from sixfold.data.streams import Input, blocks_of, lines_of, naming, need
+from sixfold.data.languages import Languages, choose_sides
+from sixfold.data.streams import Input, lines_of, naming, need
 from sixfold.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow
-
-Languages = tuple[str, str]  # the names of the source and of the target language
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +81,23 @@ def read_tsv(source: Input) -> Iterator[Pair]:
 # JSON Lines
 
 
-def read_jsonl(source: Input, languages: Languages | None = None) -> Iterator[Pair]:
-    """Read one object a line, `{"source", "target"}` or `{"translation": {"en", "de"}}`; skip blank lines."""
-    names: Languages | None = None
+def jsonl_sides(source: Input, asked: Languages | None) -> Languages:
+    """Return the keys of source and target, by the first record; empty ones if there is none."""
     for line, text in enumerate(lines_of(source), start=1):
-        if not text.strip():
-            continue
-        where = f"{source.name}, line {line:,}"
-        sides = json_sides(text, where)
-        names = names or side_names(list(sides), languages, where)
-        yield Pair(json_side(sides, names[0], where), json_side(sides, names[1], where), line)
+        if text.strip():
+            where = f"{source.name}, line {line:,}"
+            return choose_sides(list(json_sides(text, where)), asked, where)
+    return asked or ("", "")
+
+
+def read_jsonl(source: Input, languages: Languages) -> Iterator[Pair]:
+    """Read one object a line, `{"source", "target"}` or `{"translation": {"en", "de"}}`; skip blank lines."""
+    for line, text in enumerate(lines_of(source), start=1):
+        if text.strip():
+            where = f"{source.name}, line {line:,}"
+            sides = json_sides(text, where)
+            left, right = (json_side(sides, name, where) for name in languages)
+            yield Pair(left, right, line)
 
 
 def json_sides(text: str, where: str) -> dict[str, object]:
@@ -120,149 +126,44 @@ def json_side(sides: dict[str, object], name: str, where: str) -> str:
     return one_line(text)
 
 
-def side_names(names: list[str], languages: Languages | None, where: str) -> Languages:
-    """Choose the source and the target among the sides of the first record."""
-    wanted = languages or (("source", "target") if {"source", "target"} <= set(names) else None)
-    if wanted is None and len(names) == 2:
-        wanted = (names[0], names[1])
-    if wanted is None or not set(wanted) <= set(names):
-        expected = " and ".join(wanted or ("source", "target"))
-        raise DataError(
-            f"{where}: expected {expected}, found {', '.join(names) or 'nothing'}.",
-            'A record is {"source": …, "target": …} or {"translation": {"en": …, "de": …}}, two languages.',
-        )
-    return wanted
-
-
-# TMX
-
-
-def read_tmx(source: Input, languages: Languages | None = None) -> Iterator[Pair]:
-    """Read the translation units of a TMX file as a stream; nothing in it is expanded or fetched."""
-    units = TmxUnits(source.name, languages)
-    try:
-        for block in blocks_of(source):
-            yield from units.feed(block)
-        yield from units.feed(b"", is_last=True)
-    except (
-        expat.ExpatError,
-        LookupError,
-        ValueError,
-    ) as error:  # the latter two: an encoding it does not know
-        raise DataError(f"{source.name}: not well-formed XML ({error}).", "Export the TMX file again.") from error
-
-
-class TmxUnits:
-    """Collects the units of a TMX file while expat reads it.
-
-    The first unit's order decides which language is the source. Of two segments in one language the first
-    counts. A unit without a translation has an empty target.
-    """
-
-    MARKUP = frozenset({"bpt", "ept", "it", "ph", "ut"})  # inline codes of the original format, not text
-
-    def __init__(self, name: str, languages: Languages | None) -> None:
-        self.name = name
-        self.languages = tuple(language.casefold() for language in languages) if languages else ()
-        self.chosen = languages is not None
-        self.pairs: list[Pair] = []
-        self.unit: dict[str, str] = {}
-        self.line = 0
-        self.language = ""
-        self.text: list[str] | None = None  # pieces of the open segment
-        self.markup_depth = 0
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self.refuse_doctype
-        self.parser.StartElementHandler = self.start
-        self.parser.EndElementHandler = self.end
-        self.parser.CharacterDataHandler = self.characters
-
-    def feed(self, block: bytes, is_last: bool = False) -> list[Pair]:
-        """Parse a block and return the pairs that it completed."""
-        self.pairs = []
-        self.parser.Parse(block, is_last)
-        return self.pairs
-
-    def refuse_doctype(self, *_: object) -> None:
-        """Refuse the only place from which entities could come."""
-        where = f"{self.name}, line {self.parser.CurrentLineNumber:,}"
-        raise DataError(
-            f"{where}: a DOCTYPE is refused, because it can declare entities that never end.",
-            "Remove the <!DOCTYPE …> from the file.",
-        )
-
-    def start(self, element: str, attributes: dict[str, str]) -> None:
-        """Begin a unit, a language variant or a segment."""
-        if element == "tu":
-            self.unit, self.line = {}, self.parser.CurrentLineNumber
-        elif element == "tuv":
-            self.language = self.known_language(attributes.get("xml:lang") or attributes.get("lang") or "")
-        elif element == "seg":
-            self.text, self.markup_depth = [], 0
-        elif element in self.MARKUP:
-            self.markup_depth += 1
-
-    def known_language(self, name: str) -> str:
-        """Return the language that was asked for if this is a variety of it (en-US of en), or its name."""
-        name = name.casefold()
-        return next((known for known in self.languages if name.startswith(f"{known}-")), name)
-
-    def characters(self, text: str) -> None:
-        """Keep the text of a segment, without its inline codes."""
-        if self.text is not None and not self.markup_depth:
-            self.text.append(text)
-
-    def end(self, element: str) -> None:
-        """Finish a segment or a unit."""
-        if element == "seg" and self.text is not None:
-            self.unit.setdefault(self.language, one_line("".join(self.text)))
-            self.text = None
-        elif element == "tu" and self.unit:
-            self.finish_unit()
-        elif element in self.MARKUP:
-            self.markup_depth -= 1
-
-    def finish_unit(self) -> None:
-        """Turn the finished unit into a pair."""
-        if len(self.languages) < 2:
-            self.languages = tuple(dict.fromkeys([*self.languages, *self.unit]))
-        others = set(self.unit) - set(self.languages)
-        if len(self.languages) > 2 or (others and not self.chosen):
-            raise DataError(
-                f"{self.name}, line {self.line:,}: expected two languages, found "
-                f"{', '.join(sorted({*self.languages, *self.unit}))}.",
-                "Export two languages only.",
-            )
-        source, target = (*self.languages, "")[:2]
-        self.pairs.append(Pair(self.unit.get(source, ""), self.unit.get(target, ""), self.line))
-
-
 # Parquet
 
 
-def read_parquet(source: Input, languages: Languages | None = None) -> Iterator[Pair]:
-    """Read the columns `source` and `target`, or the two languages of a `translation` column."""
-    arrow, parquet = need("pyarrow", "Reading Parquet"), need("pyarrow.parquet", "Reading Parquet")
+def parquet_sides(source: Input, asked: Languages | None) -> Languages:
+    """Return the columns, or the languages of a `translation` column, that are source and target."""
+    with opened_parquet(source) as table:
+        return choose_sides(list(parquet_columns(table.schema_arrow.empty_table())), asked, source.name)
+
+
+def read_parquet(source: Input, languages: Languages) -> Iterator[Pair]:
+    """Read two columns, or two languages of a `translation` column."""
     line = 0
+    with opened_parquet(source) as table:
+        for batch in table.iter_batches(batch_size=4096):
+            columns = parquet_columns(batch)
+            for left, right in zip(*(columns[name].to_pylist() for name in languages), strict=True):
+                line += 1
+                yield parquet_pair(left, right, line, source.name)
+
+
+@contextmanager
+def opened_parquet(source: Input) -> Iterator[pyarrow.parquet.ParquetFile]:
+    """Open a table; what is wrong with it is told by its name."""
+    arrow, parquet = need("pyarrow", "Reading Parquet"), need("pyarrow.parquet", "Reading Parquet")
     with naming(source.name), source.open() as file:
         try:
-            for batch in parquet.ParquetFile(file).iter_batches(batch_size=4096):
-                for left, right in zip(*parquet_sides(batch, languages, source.name), strict=True):
-                    line += 1
-                    yield parquet_pair(left, right, line, source.name)
+            yield parquet.ParquetFile(file)
         except (arrow.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"{source.name}: damaged Parquet ({error}).", "Write the file again.") from error
 
 
-def parquet_sides(batch: pyarrow.RecordBatch, languages: Languages | None, name: str) -> tuple[list[object], ...]:
-    """Return the values of both sides of a batch of rows."""
+def parquet_columns(batch: pyarrow.RecordBatch | pyarrow.Table) -> dict[str, pyarrow.Array]:
+    """Return the columns of some rows, or the languages of their column `translation`."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     translation = columns.get("translation")
-    if translation is not None and translation.type.num_fields > 1:
-        columns = dict(zip((field.name for field in translation.type), translation.flatten(), strict=True))
-    names = side_names(list(columns), languages, name)
-    return tuple(columns[side].to_pylist() for side in names)
+    if translation is None or translation.type.num_fields < 2:
+        return columns
+    return dict(zip((field.name for field in translation.type), translation.flatten(), strict=True))
 
 
 def parquet_pair(left: object, right: object, line: int, name: str) -> Pair:

@@ -12,16 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from sixfold.data.formats import (
-    Languages,
     Pair,
+    jsonl_sides,
+    parquet_sides,
     read_aligned,
     read_jsonl,
     read_parquet,
     read_po,
-    read_tmx,
     read_tsv,
 )
+from sixfold.data.languages import Languages
 from sixfold.data.streams import Input, find_input, first_bytes, read_lines
+from sixfold.data.tmx import read_tmx, tmx_languages
 from sixfold.errors import DataError
 
 __all__ = ["Pair", "Pairs", "join_pairs", "open_pairs", "read_lines"]
@@ -32,14 +34,23 @@ FORMAT_OF_SUFFIX = {
     ".tmx": "tmx", ".parquet": "parquet", ".po": "po", ".pot": "po",
 }  # fmt: skip
 
+PLAIN_FORMATS = {"tsv": read_tsv, "po": read_po}
+NAMED_FORMATS = {  # those that name their sides: how these are found, and read
+    "jsonl": (jsonl_sides, read_jsonl),
+    "tmx": (tmx_languages, read_tmx),
+    "parquet": (parquet_sides, read_parquet),
+}
+
 
 class Pairs(ABC):
     """Pairs that can be read again and again: every `iter()` starts from the beginning.
 
-    `paths` are the input files in order; standard input is `-`.
+    `paths` are the input files in order; standard input is `-`. `sides` is what the user or the file calls source
+    and target (languages, keys, columns); None where neither says.
     """
 
     paths: tuple[Path, ...]
+    sides: Languages | None = None
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
@@ -54,7 +65,10 @@ class Pairs(ABC):
 class PairsOfFile(Pairs):
     """The pairs of one file, or of two aligned ones."""
 
-    def __init__(self, inputs: Sequence[Input], read: Callable[[], Iterator[Pair]]) -> None:
+    def __init__(
+        self, inputs: Sequence[Input], read: Callable[[], Iterator[Pair]], sides: Languages | None
+    ) -> None:
+        self.sides = sides
         self.paths = tuple(source.path for source in inputs)
         self.names = " and ".join(source.name for source in inputs)
         self.read = read
@@ -73,6 +87,7 @@ class JoinedPairs(Pairs):
     def __init__(self, parts: Sequence[Pairs]) -> None:
         self._parts = tuple(part for several in parts for part in several.parts)
         self.paths = tuple(path for part in self._parts for path in part.paths)
+        self.sides = self._parts[0].sides if len({part.sides for part in self._parts}) == 1 else None
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
@@ -94,8 +109,7 @@ def open_pairs(
 ) -> Pairs:
     """Open parallel text: two aligned files or folders, or one file or folder that holds both sides.
 
-    `languages` names source and target in formats that name them (JSONL, TMX, Parquet); without it the
-    first language of the file is the source.
+    `languages` are those of source and target; in TMX, JSONL and Parquet they also say which two are read.
     """
     if target is None:
         return join_pairs([open_both_sides(path, languages) for path in files_of(source)])
@@ -107,7 +121,7 @@ def open_pairs(
             f"{target} has {len(targets):,}.",
             "Give two files, or two folders whose files pair up in the order of their names.",
         )
-    return join_pairs([open_aligned(*paths) for paths in zip(sources, targets, strict=True)])
+    return join_pairs([open_aligned(*paths, languages) for paths in zip(sources, targets, strict=True)])
 
 
 def refuse_same(source: Path, target: Path) -> None:
@@ -127,33 +141,30 @@ def files_of(path: str | Path) -> list[Path]:
     return files
 
 
-def open_aligned(source: Path, target: Path) -> Pairs:
+def open_aligned(source: Path, target: Path, languages: Languages | None) -> Pairs:
     """Open two files as line-aligned text."""
     inputs = find_input(source), find_input(target)
     for side in inputs:
         if format_of_content(first_bytes(side)) in ("parquet", "tmx"):
             raise DataError(f"{side.name} holds both sides already.", "Give it alone, without a second file.")
-    return PairsOfFile(inputs, partial(read_aligned, *inputs))
+    return PairsOfFile(inputs, partial(read_aligned, *inputs), languages)
 
 
 def open_both_sides(path: Path, languages: Languages | None) -> Pairs:
     """Open one file that holds both sides, in the format that its name or its content says."""
     source = find_input(path)
     head = first_bytes(source)
-    readers: dict[str, Callable[[], Iterator[Pair]]] = {
-        "tsv": partial(read_tsv, source),
-        "jsonl": partial(read_jsonl, source, languages),
-        "tmx": partial(read_tmx, source, languages),
-        "parquet": partial(read_parquet, source, languages),
-        "po": partial(read_po, source),
-    }
     kind = format_of_name(path) or format_of_content(head)
-    if kind not in readers:
-        raise DataError(
-            f"{source.name} was given alone and is no TSV, JSONL, TMX, Parquet or PO file.",
-            "Give two files for line-aligned text, or one file whose lines are: source, tab, target.",
-        )
-    return PairsOfFile([source], readers[kind])
+    if kind in PLAIN_FORMATS:
+        return PairsOfFile([source], partial(PLAIN_FORMATS[kind], source), languages)
+    if kind in NAMED_FORMATS:
+        find_sides, read = NAMED_FORMATS[kind]
+        sides = find_sides(source, languages)
+        return PairsOfFile([source], partial(read, source, sides), languages or sides)
+    raise DataError(
+        f"{source.name} was given alone and is no TSV, JSONL, TMX, Parquet or PO file.",
+        "Give two files for line-aligned text, or one file whose lines are: source, tab, target.",
+    )
 
 
 def format_of_name(path: Path) -> str:

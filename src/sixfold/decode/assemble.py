@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
@@ -14,7 +14,7 @@ from sixfold.decode.sampling import Draws, Sampler
 from sixfold.decode.search import BeamOptions, BestFirst, Rule, Search, Strategy, Watch
 from sixfold.errors import ConfigError
 from sixfold.text import Tokenizer
-from sixfold.text.spelling import Spelling
+from sixfold.text.spelling import Spelling, written
 
 DEFAULT_SEED = 1
 
@@ -102,7 +102,8 @@ class SearchPlan:
         sources = [[*row, self.special.eos] for row in ids for _ in range(self.num_draws)]
         prompts = [[self.special.bos] for _ in sources]
         stepper = engine.start(sources, prompts)
-        return Search(stepper, prompts, limits, self.strategy(places), self.beam, self.rules, watch)
+        text_of = partial(written, self.spelling)  # the same text in other tokens is the same output
+        return Search(stepper, prompts, limits, self.strategy(places), self.beam, self.rules, watch, text_of)
 
     def strategy(self, places: Sequence[int]) -> Strategy:
         """Return which candidates there are and which go on, for texts in these places of the input."""

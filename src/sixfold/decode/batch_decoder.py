@@ -10,6 +10,7 @@ from itertools import chain
 
 import torch
 
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.assemble import SearchPlan
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.engine import Engine, open_engine
@@ -22,7 +23,6 @@ from sixfold.decode.workers import Batch, Workers
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.text.spelling import spelling_of
-from sixfold.ticks import Tick, silent
 
 MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer text is not read, and that is said
@@ -68,7 +68,11 @@ class BatchDecoder:
         return self.plans[options]
 
     def decode(
-        self, ids: Sequence[list[int]], options: SearchOptions, tick: Tick = silent, first_place: int = 0
+        self,
+        ids: Sequence[list[int]],
+        options: SearchOptions,
+        tick: OnProgress = no_progress,
+        first_place: int = 0,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield the number of each source that is not empty, as it is ready, and its hypotheses, best first.
 

@@ -36,7 +36,8 @@ class Sampler:
         drawn = torch.tensor([self.streams[i].random() for i in sentences], dtype=sums.dtype, device=sums.device)
         total = sums[:, -1]
         below_total = torch.minimum(drawn * total, torch.nextafter(total, torch.zeros_like(total)))
-        return torch.searchsorted(sums, below_total[:, None], right=True)[:, 0]
+        # A row that may not go on at all has no sum: whatever it draws has the log-probability NEVER.
+        return torch.searchsorted(sums, below_total[:, None], right=True)[:, 0].clamp_max(sums.size(1) - 1)
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
         """Return the weights (R, V) to draw by: temperature first, then the k best, of these the p likeliest."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.data.batches import pad
 from sixfold.decode.token_budget import of_one_length
 from sixfold.models.ensemble import Ensemble
 from sixfold.text import SpecialIds
-from sixfold.ticks import Tick, silent
 
 WIDTH = 4  # a pair takes as much memory as so many hypotheses
 
@@ -46,7 +46,7 @@ class Scorer:
         self.special = special
 
     def scores(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], tick: Tick = silent
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], tick: OnProgress = no_progress
     ) -> list[Score]:
         """Return the score of each pair."""
         lengths = [max(1, len(s), len(t)) for s, t in zip(sources, targets, strict=True)]

@@ -11,7 +11,7 @@ sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ NEVER = float("-inf")
 Number = TypeVar("Number", float, "Tensor")
 TokenSet = NDArray[np.int64]  # distinct tokens, ascending
 ShouldStop = Callable[[], bool]
+Meaning = Callable[[Sequence[int]], Hashable]  # what an output says; by default its tokens
 
 
 class Stopped(Exception):
@@ -131,11 +132,13 @@ class Beam:
         """Return what a hypothesis has written so far."""
         return self.prefixes[row][self.prompt_length :]
 
-    def finish(self, candidate: Candidate, options: BeamOptions) -> None:
-        """Keep a finished output if it is one of the n best."""
+    def finish(self, candidate: Candidate, options: BeamOptions, meaning: Meaning) -> None:
+        """Keep a finished output if it is one of the n best; of those that mean the same, only the best."""
         tokens = (*self.output(candidate.parent), candidate.token)
         self.finished.append(finished_hypothesis(tokens, candidate.score, options.alpha, candidate.is_cut))
         self.finished.sort(key=lambda each: -each.score)
+        if options.n_best > 1:
+            self.finished = distinct(self.finished, meaning)
         del self.finished[options.n_best :]
 
     def go_on(self, chosen: list[Candidate], width: int) -> None:
@@ -240,10 +243,11 @@ class Search:
         options: BeamOptions,
         rules: Sequence[Rule] = (),
         watch: Watch | None = None,
+        meaning: Meaning = tuple,
     ) -> None:
         """Begin each output after its prompt; `limits` bounds its tokens, the end token included."""
         self.stepper, self.strategy, self.options = stepper, strategy, options
-        self.rules, self.watch = rules, watch
+        self.rules, self.watch, self.meaning = rules, watch, meaning
         self.beams = [
             Beam(place, limit, len(prompt), [[*prompt]], [0.0])
             for place, (prompt, limit) in enumerate(zip(prompts, limits, strict=True))
@@ -275,7 +279,7 @@ class Search:
         for beam, candidates in zip(self.alive, found, strict=True):
             ended, going_on = self.strategy.choose(beam, candidates)
             for candidate in ended:
-                beam.finish(candidate, self.options)
+                beam.finish(candidate, self.options, self.meaning)
             if self.watch is not None:
                 self.watch(seen(beam, candidates, ended, going_on))
             beam.go_on(going_on, self.options.beam)
@@ -306,6 +310,14 @@ def length_penalty(length: Number, alpha: float) -> Number:
 def finished_hypothesis(tokens: tuple[int, ...], total: float, alpha: float, is_cut: bool) -> Hypothesis:
     """Return the hypothesis with its score."""
     return Hypothesis(tokens, total, total / length_penalty(len(tokens), alpha), is_cut)
+
+
+def distinct(found: Sequence[Hypothesis], meaning: Meaning) -> list[Hypothesis]:
+    """Return the first of all hypotheses that mean the same, in order."""
+    first: dict[Hashable, Hypothesis] = {}
+    for each in found:
+        first.setdefault(meaning(each.tokens), each)
+    return [*first.values()]
 
 
 def closed_up(stay: Sequence[bool]) -> list[int]:

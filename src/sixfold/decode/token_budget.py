@@ -21,13 +21,13 @@ def of_one_length(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
 
 def of_any_length(lengths: Sequence[int], width: int, num_workers: int) -> Iterator[list[int]]:
     """Yield the texts, longest first, in batches of any lengths, several for each worker."""
-    order = longest_first(lengths)
+    order, begin = longest_first(lengths), 0
     share = -(-len(order) // (MANY_BATCHES * num_workers)) if num_workers > 1 else len(order)
-    while order:
-        size = max(1, BATCH_TOKENS // (padded_length(lengths[order[0]] + 1) * width))
-        size = min(size, max(share, FEWEST_TEXTS))
-        yield order[:size]
-        order = order[size:]
+    while begin < len(order):
+        size = max(1, BATCH_TOKENS // (padded_length(lengths[order[begin]] + 1) * width))
+        end = begin + min(size, max(share, FEWEST_TEXTS))
+        yield order[begin:end]
+        begin = end
 
 
 def longest_first(lengths: Sequence[int]) -> list[int]:

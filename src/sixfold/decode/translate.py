@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import cast, overload
 
 import torch
 
+from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.alignment import align_ids
 from sixfold.decode.batch_decoder import BatchDecoder, cut
 from sixfold.decode.config import DecodeConfig, decode_config
@@ -28,11 +29,11 @@ from sixfold.text import Tokenizer
 from sixfold.text.protect import protect
 from sixfold.text.spelling import UNKNOWN
 from sixfold.text.words import Link
-from sixfold.ticks import Tick, silent
 
 ALIGNED_WIDTH = 8  # all attention maps of a pair take as much memory as so many hypotheses
 FORCED = -1.5  # log-probability of a token on average, below which phrases were not written but forced
 DEFAULTS = SearchOptions()
+Texts = list[str] | tuple[str, ...]  # of which a string is none, unlike of Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,25 @@ class Translator:
         self.decoder = BatchDecoder(self.models, tokenizer, decode, precision, workers)
         self.scorer = Scorer(self.models, tokenizer.special)
 
+    @overload
+    def translate(self, texts: str, options: SearchOptions = DEFAULTS, beam: int | None = None) -> str: ...
+
+    @overload
+    def translate(self, texts: Texts, options: SearchOptions = DEFAULTS, beam: int | None = None) -> list[str]: ...
+
     def translate(
-        self, texts: Sequence[str], options: SearchOptions = DEFAULTS, beam: int | None = None
-    ) -> list[str]:
-        """Return the best translation of each text; `beam` is short for SearchOptions(beam=…)."""
-        return [best.text for best, *_ in self.search(texts, options, beam)]
+        self, texts: str | Texts, options: SearchOptions = DEFAULTS, beam: int | None = None
+    ) -> str | list[str]:
+        """Return the best translation of a text, or of each of several; `beam=4` is SearchOptions(beam=4)."""
+        found = [best.text for best, *_ in self.search(as_texts(texts), options, beam)]
+        return found[0] if isinstance(texts, str) else found
 
     def search(
         self,
         texts: Sequence[str],
         options: SearchOptions = DEFAULTS,
         beam: int | None = None,
-        tick: Tick = silent,
+        tick: OnProgress = no_progress,
         first_place: int = 0,
     ) -> list[list[Translation]]:
         """Return the n best translations of each text, best first, or n random draws. An empty text stays empty.
@@ -86,6 +94,7 @@ class Translator:
         Draws depend on a text's place in the input; `first_place` is that of the first of these texts.
         """
         options = options if beam is None else replace(options, beam=beam)
+        refuse_one(texts)
         ids, is_cut = self.encode(texts)
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, 0)] for _ in texts]
         for i, hypotheses in self.decoder.decode(ids, options, tick, first_place):
@@ -98,7 +107,11 @@ class Translator:
         return results
 
     def search_protected(
-        self, texts: Sequence[str], options: SearchOptions = DEFAULTS, tick: Tick = silent, first_place: int = 0
+        self,
+        texts: Sequence[str],
+        options: SearchOptions = DEFAULTS,
+        tick: OnProgress = no_progress,
+        first_place: int = 0,
     ) -> list[list[Translation]]:
         """Return the best translation of each text, with its addresses, placeholders and tags unchanged."""
         if options.n_best > 1:
@@ -169,8 +182,27 @@ class Translator:
                 links[i] = found
         return links
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], tick: Tick = silent) -> list[Score]:
-        """Return the log-probability of each given translation."""
+    @overload
+    def score(self, sources: str, targets: str, tick: OnProgress = no_progress) -> Score: ...
+
+    @overload
+    def score(self, sources: Texts, targets: Texts, tick: OnProgress = no_progress) -> list[Score]: ...
+
+    def score(
+        self, sources: str | Texts, targets: str | Texts, tick: OnProgress = no_progress
+    ) -> Score | list[Score]:
+        """Return the log-probability of a given translation, or of each of several."""
+        if isinstance(sources, str) != isinstance(targets, str):
+            raise ConfigError(
+                "score takes a text and its translation, or a list of texts and a list of translations."
+            )
+        found = self.score_pairs(as_texts(sources), as_texts(targets), tick)
+        return found[0] if isinstance(sources, str) else found
+
+    def score_pairs(
+        self, sources: Sequence[str], targets: Sequence[str], tick: OnProgress = no_progress
+    ) -> list[Score]:
+        """Return the log-probability of each translation of as many sources."""
         if len(sources) != len(targets):
             raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")
         source_ids, source_is_cut = self.encode(sources)
@@ -234,6 +266,17 @@ class Translator:
     def alone(self) -> Translator:
         """Return the first of the models without the others."""
         return Translator([self.model], self.tokenizer, self.decode, self.info, precision=self.decoder.precision)
+
+
+def as_texts(texts: str | Texts) -> Texts:
+    """Return a single text as a list of one."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+def refuse_one(texts: Sequence[str]) -> None:
+    """Refuse a string in the place of a list, which would be taken for a list of characters."""
+    if isinstance(texts, str):
+        raise ConfigError("Expected a list of texts, but got one text.", "Write it in brackets: [text]")
 
 
 def load(

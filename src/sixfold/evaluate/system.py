@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.readers import read_lines
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import DataError
 from sixfold.evaluate.metrics import Metric, corpus_metrics
-from sixfold.ticks import Tick
 
 
 @dataclass(frozen=True)
 class System:
-    """Translations of a test set, and how surprised their maker was by the references."""
+    """The translations of a test set, and the perplexity of its references."""
 
     name: str
     texts: list[str]
@@ -40,7 +40,7 @@ def translations_of(
     references: Sequence[str],
     beam: int | None,
     device: str,
-    tick: Tick,
+    on_progress: OnProgress,
     is_protected: bool = False,
 ) -> System:
     """Translate with the model in a folder, or read the translations in a file."""
@@ -51,14 +51,14 @@ def translations_of(
         return System(str(path), texts)
     translator = load(path, device)
     search = translator.search_protected if is_protected else translator.search
-    texts = [best.text for best, *_ in search(sources, SearchOptions(beam=beam), tick=tick)]
+    texts = [best.text for best, *_ in search(sources, SearchOptions(beam=beam), tick=on_progress)]
     language = translator.info.languages.target if translator.info else ""
     return System(str(path), texts, language, perplexity(translator, sources, references))
 
 
 def perplexity(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> float:
     """Return exp of the mean negative log-probability of a reference token, end marks included."""
-    scores = translator.score(sources, references)
+    scores = translator.score_pairs(sources, references)
     log_probability = sum(score.log_probability for score in scores)
     return math.exp(-log_probability / max(1, sum(score.num_tokens for score in scores)))
 

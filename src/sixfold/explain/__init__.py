@@ -1,20 +1,20 @@
-"""What a model did with a sentence, as data and as one HTML page that needs nothing but a browser.
+"""How a model translated a sentence, as data and as a self-contained HTML page.
 
 explanation = explain(sixfold.load("model"), "A man is sleeping.")
 Path("page.html").write_text(render(explanation), encoding="utf-8")
 """
 
 from sixfold.explain.explanation import Explanation, explain
-from sixfold.explain.habits import Habits, find_habits, sample_sentences
-from sixfold.explain.page import render, render_training
-from sixfold.explain.training import Training, read_training
+from sixfold.explain.head_roles import HeadRoles, measure_head_roles, sample_sentences
+from sixfold.explain.html_page import render, render_training
+from sixfold.explain.training_history import TrainingHistory, read_training
 
 __all__ = [
     "Explanation",
-    "Habits",
-    "Training",
+    "HeadRoles",
+    "TrainingHistory",
     "explain",
-    "find_habits",
+    "measure_head_roles",
     "read_training",
     "render",
     "render_training",

@@ -1,4 +1,4 @@
-"""The tree that a beam search walked: every extension it looked at, kept or not."""
+"""The tree of a beam search: every extension that it considered, kept or pruned."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 
 from sixfold.decode.search import NEVER, BeamStep, length_penalty
 
-Fate = Literal["kept", "ended", "pruned", "left"]  # left: still open when nothing open could win any more
+Fate = Literal["kept", "ended", "pruned", "left"]  # left: unfinished when the search stopped
 ROOT = -1
-DECIMALS = 5  # more cannot be seen
+DECIMALS = 5  # as many as the page shows
 
 
 @dataclass(frozen=True)
-class Node:
-    """One token after its parent's tokens."""
+class TreeNode:
+    """One token of a hypothesis; its parent is the token before."""
 
     step: int  # from 0
-    parent: int  # place in the list of nodes, ROOT for the first tokens
+    parent: int  # index in the list of nodes; ROOT for the first tokens
     piece: str
-    log_probability: float  # of this token, after those before it
+    log_probability: float  # of this token, given those before it
     total: float  # of all tokens up to here
     score: float  # the total divided by the length penalty
     fate: Fate
@@ -28,12 +28,12 @@ class Node:
 
 @dataclass(frozen=True)
 class BeamTree:
-    """All nodes, step by step and best first within a step."""
+    """All nodes, ordered by step and within a step best first."""
 
     beam: int
-    alpha: float  # of the length penalty
-    nodes: tuple[Node, ...]
-    winner: int  # the node that ends the translation
+    alpha: float  # exponent of the length penalty
+    nodes: tuple[TreeNode, ...]
+    winner: int  # the last token of the translation
 
 
 def beam_tree(
@@ -43,9 +43,9 @@ def beam_tree(
     alpha: float,
     pieces: Callable[[Sequence[int]], list[str]],
 ) -> BeamTree:
-    """Return the tree of one sentence's steps and where the chosen tokens are; `pieces` says how to write them."""
-    nodes: list[Node] = []
-    open_ends = [ROOT]  # the nodes that the next step extends, in the order of its parents
+    """Return the tree of a search; `pieces` maps token ids to text, `chosen` are the ids of the translation."""
+    nodes: list[TreeNode] = []
+    open_ends = [ROOT]  # the hypotheses that the next step extends, in the order of `step.parents`
     for number, step in enumerate(steps):
         going_on, is_last = [], number + 1 == len(steps)
         for i, piece in enumerate(pieces(step.tokens)):
@@ -55,31 +55,31 @@ def beam_tree(
                 going_on.append(len(nodes))
             nodes.append(new_node(nodes, open_ends[step.parents[i]], step, i, piece, alpha, is_last))
         open_ends = going_on
-    return BeamTree(beam, alpha, tuple(nodes), place_of(nodes, pieces(chosen)))
+    return BeamTree(beam, alpha, tuple(nodes), node_at(nodes, pieces(chosen)))
 
 
-def place_of(nodes: Sequence[Node], written: Sequence[str]) -> int:
-    """Return the node that ends what is written so."""
+def node_at(nodes: Sequence[TreeNode], pieces: Sequence[str]) -> int:
+    """Return the node at which these tokens end."""
     place = ROOT
-    for piece in written:
+    for piece in pieces:
         children = {node.piece: i for i, node in enumerate(nodes) if node.parent == place}
         place = children[piece]
     return place
 
 
 def new_node(
-    nodes: Sequence[Node], parent: int, step: BeamStep, place: int, piece: str, alpha: float, is_last: bool
-) -> Node:
-    """Return the node of one extension of a step."""
+    nodes: Sequence[TreeNode], parent: int, step: BeamStep, place: int, piece: str, alpha: float, is_last: bool
+) -> TreeNode:
+    """Return the node for one extension of a step."""
     total = step.scores[place]
     own = total - (nodes[parent].total if parent != ROOT else 0.0)
     score = total / length_penalty(float(step.length), alpha)
     own, total, score = (round(number, DECIMALS) for number in (own, total, score))
-    return Node(step.length - 1, parent, piece, own, total, score, fate(step, place, is_last))
+    return TreeNode(step.length - 1, parent, piece, own, total, score, fate(step, place, is_last))
 
 
 def fate(step: BeamStep, place: int, is_last: bool) -> Fate:
-    """Return what became of an extension."""
+    """Return whether an extension was kept, ended, pruned or left."""
     if step.ended[place]:
         return "ended"
     if step.went_on[place]:

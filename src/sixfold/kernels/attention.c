@@ -103,13 +103,24 @@ static void multiply(long m, long n, long k, const float *a, long a_row, long a_
     }
 }
 
+/* The numbers of two vectors, joined, that have these places. GCC before 12 knows this only under its older name. */
+#if !defined(__has_builtin)
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_shufflevector)
+#define SHUFFLE(first, second, ...) __builtin_shufflevector(first, second, __VA_ARGS__)
+#else
+typedef int32_t Places __attribute__((vector_size(4 * LANES)));
+#define SHUFFLE(first, second, ...) __builtin_shuffle(first, second, (Places){__VA_ARGS__})
+#endif
+
 /* Transpose a square of LANES vectors: blocks beside the diagonal change places, of one number, two, four and eight. */
 #define EXCHANGE(rows, size, low, high)                                     \
     for (int i = 0; i < LANES; i++)                                         \
         if (!(i & size)) {                                                  \
             Vector first = rows[i], second = rows[i + size];                \
-            rows[i] = __builtin_shufflevector(first, second, low);          \
-            rows[i + size] = __builtin_shufflevector(first, second, high);  \
+            rows[i] = SHUFFLE(first, second, low);                          \
+            rows[i + size] = SHUFFLE(first, second, high);                  \
         }
 #define LOW_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
 #define HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import Structure, c_float, c_int, c_long, c_void_p
+from ctypes import Structure, c_float, c_long, c_void_p
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from torch.autograd.function import FunctionCtx
 from sixfold.kernels.build import Compiled, compiled
 
 SOURCE = Path(__file__).with_suffix(".c")
+TRIAL = "sixfold.kernels.attention_trial:trial"  # computes the same with torch
 LANES = 16  # head widths are multiples of this
 
 Sizes = Sequence[int]  # H·d_k, H·d_k and H·d_v
@@ -57,7 +58,7 @@ class GradientsStructure(Structure):
 
 def kernels() -> Compiled:
     """Return the compiled library, or why there is none."""
-    return compiled(SOURCE, "sixfold.kernels.attention:trial")
+    return compiled(SOURCE, TRIAL)
 
 
 def is_possible(projected: Tensor, heads: int, sizes: Sizes) -> bool:
@@ -73,7 +74,16 @@ def attend(projected: Tensor, memory: Tensor | None, mask: Tensor | None, heads:
     `projected` has the queries (B, Q, H·d_k) and `memory` keys and values side by side (B, K, H·d_k + H·d_v); if
     it is None, these stand behind the queries in `projected`. The mask is boolean and broadcasts to (B, 1, Q, K).
     """
-    output: Tensor = ShortAttention.apply(projected, memory, mask, heads, sizes)  # type: ignore[no-untyped-call]
+    library = kernels().library
+    assert library is not None
+    return attend_with(library, projected, memory, mask, heads, sizes)
+
+
+def attend_with(
+    library: ctypes.CDLL, projected: Tensor, memory: Tensor | None, mask: Tensor | None, heads: int, sizes: Sizes
+) -> Tensor:
+    """Attend with the kernels of a library."""
+    output: Tensor = ShortAttention.apply(library, projected, memory, mask, heads, sizes)  # type: ignore[no-untyped-call]
     return output
 
 
@@ -82,7 +92,13 @@ class ShortAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, projected: Tensor, memory: Tensor | None, mask: Tensor | None, heads: int, sizes: Sizes
+        ctx: FunctionCtx,
+        library: ctypes.CDLL,
+        projected: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        heads: int,
+        sizes: Sizes,
     ) -> Tensor:
         """Attend, and keep what the backward pass needs."""
         projected = projected.contiguous()
@@ -91,27 +107,24 @@ class ShortAttention(torch.autograd.Function):
         output = projected.new_empty(batch, queries, sizes[2])
         log_totals = projected.new_empty(batch, heads, queries)
         structure, kept_mask = describe(projected, memory, output, log_totals, mask, heads, sizes)
-        run("attend", structure, batch)
+        run(library.attend, structure, batch, torch.get_num_threads())
         ctx.save_for_backward(projected, memory, output, log_totals, kept_mask)  # type: ignore[arg-type]
-        ctx.heads, ctx.sizes = heads, sizes  # type: ignore[attr-defined]
+        ctx.library, ctx.heads, ctx.sizes = library, heads, sizes  # type: ignore[attr-defined]
         return output
 
     @staticmethod
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[None, Tensor, Tensor | None, None, None, None]:
         """Return the gradients of the projections."""
         projected, memory, output, log_totals, mask = ctx.saved_tensors  # type: ignore[attr-defined]
-        heads, sizes = ctx.heads, ctx.sizes  # type: ignore[attr-defined]
+        library, heads, sizes = ctx.library, ctx.heads, ctx.sizes  # type: ignore[attr-defined]
         gradient = gradient.contiguous()
         projected_gradient = torch.empty_like(projected)
         memory_gradient = None if memory is None else torch.empty_like(memory)
         structure, _ = describe(projected, memory, output, log_totals, mask, heads, sizes)
         parts = places(projected_gradient, memory_gradient, heads, sizes)
-        run(
-            "differentiate",
-            GradientsStructure(structure, place(gradient, 0, sizes[2] // heads), *parts),
-            projected.size(0),
-        )
-        return projected_gradient, memory_gradient, None, None, None
+        gradients = GradientsStructure(structure, place(gradient, 0, sizes[2] // heads), *parts)
+        run(library.differentiate, gradients, projected.size(0), torch.get_num_threads())
+        return None, projected_gradient, memory_gradient, None, None, None
 
 
 def describe(
@@ -158,20 +171,13 @@ def place(tensor: Tensor, offset: int, width: int) -> TensorStructure:
     return TensorStructure(data, tensor.stride(0), width, tensor.stride(1))
 
 
-def run(name: str, structure: Structure, batch: int) -> None:
-    """Run a kernel on all sentences, on as many threads as torch may use."""
-    library = kernels().library
-    assert library is not None
-    run_shares(getattr(library, name), structure, batch, torch.get_num_threads())
-
-
-def run_shares(kernel: Callable[..., int], structure: Structure, batch: int, threads: int) -> None:
-    """Give every thread its share of the sentences; ctypes lets them run at the same time."""
+def run(kernel: Callable[..., int], structure: Structure, batch: int, threads: int) -> None:
+    """Run a kernel on all sentences, divided evenly among threads; ctypes lets them run at the same time."""
     pointer = ctypes.byref(structure)
-    bounds = [batch * share // threads for share in range(threads + 1)]
-    shares = [(c_long(begin), c_long(end)) for begin, end in pairwise(bounds) if begin < end]
-    others = [thread_pool(threads).submit(kernel, pointer, *share) for share in shares[1:]]
-    done = [kernel(pointer, *shares[0]), *(other.result() for other in others)]
+    bounds = [batch * thread // threads for thread in range(threads + 1)]
+    ranges = [(c_long(begin), c_long(end)) for begin, end in pairwise(bounds) if begin < end]
+    others = [thread_pool(threads).submit(kernel, pointer, *each) for each in ranges[1:]]
+    done = [kernel(pointer, *ranges[0]), *(other.result() for other in others)]
     if not all(done):
         raise MemoryError("There is no memory left for attention.")
 
@@ -180,17 +186,3 @@ def run_shares(kernel: Callable[..., int], structure: Structure, batch: int, thr
 def thread_pool(threads: int) -> ThreadPoolExecutor:
     """Return the threads beside the one that calls."""
     return ThreadPoolExecutor(threads - 1, "attention")
-
-
-def trial(path: str) -> None:
-    """Raise if a new library does not compute attention."""
-    library = ctypes.CDLL(path)
-    library.attend.restype = c_int
-    generator = torch.Generator().manual_seed(1)
-    projected = torch.randn(2, 19, 3 * 2 * LANES, generator=generator)
-    output, log_totals = torch.empty(2, 19, 2 * LANES), torch.empty(2, 2, 19)
-    structure, _ = describe(projected, None, output, log_totals, None, 2, [2 * LANES] * 3)
-    run_shares(library.attend, structure, 2, 1)
-    query, key, value = (part.unflatten(2, (2, -1)).transpose(1, 2) for part in projected.split(2 * LANES, dim=2))
-    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
-    torch.testing.assert_close(output, expected.transpose(1, 2).flatten(2), rtol=1e-4, atol=1e-5)

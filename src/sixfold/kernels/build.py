@@ -1,8 +1,8 @@
 """C, compiled for this processor on first use and kept in the user's cache folder.
 
 Whatever goes wrong (no compiler, a folder that cannot be written, a library that does not compute what it should),
-work goes on without it, only slower, and `sixfold doctor` says why. A new library is first tried in a child
-process, because a processor that traps its own instructions kills whoever tries them.
+work goes on without it, only slower, and `sixfold doctor` says why. Sources that the compiler refuses and
+libraries with wrong results are remembered and not tried again; every other failure may be temporary.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import shutil
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sixfold.errors import WorkError
-from sixfold.files import cache_folder, replacing
-from sixfold.machine import cpu_flags, cpu_model
+from sixfold.errors import SixfoldError, WorkError
+from sixfold.kernels.cached import cached_library, forget_refusals, new_library, refusal, remember_refusal
+from sixfold.kernels.trial import Failure, failure_of_trial, run
+from sixfold.machine import cpu_flags, cpu_model, torch_version
 
 VARIABLE = "SIXFOLD_KERNELS"  # off: do without
 COMPILERS = ("cc", "gcc", "clang")
@@ -29,7 +29,10 @@ FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapp
 WIDE = ("-march=native", "-mprefer-vector-width=512")
 Targets = tuple[tuple[str, ...], ...]
 TARGETS: Targets = (WIDE, ("-march=native",), ("-march=x86-64-v3",), ())  # tried in this order
-SECONDS = 120.0
+TRIAL_VARIABLES = {VARIABLE: "off", "OMP_NUM_THREADS": "1"}  # a trial must not wait for another library
+REFUSED_FLAG = re.compile(
+    r"^([\w./-]+: )?error: .*(unrecogni[sz]ed|unknown|unsupported|bad value|invalid|not support)", re.M
+)
 OPENING = threading.Lock()  # threads that need a library at the same time must not all compile it
 
 
@@ -44,8 +47,9 @@ class Compiled:
 def compiled(source: Path, trial: str, flags: tuple[str, ...] = (), is_for_any: bool = False) -> Compiled:
     """Return the library of a C file, compiling it the first time, with some flags more than usual.
 
-    `trial` is the `module:function` that a child process calls with a new library's path: it raises if the library
-    does not compute what it should. `is_for_any` says that no processor would be better served than any other.
+    `trial` is the `module:function` that a child process calls with a new library's path: it raises AssertionError
+    or WrongResultError if the library does not compute what it should. `is_for_any` says that no processor would
+    be better served than any other.
     """
     if os.environ.get(VARIABLE, "").lower() in ("off", "0", "no"):
         return Compiled(None, f"{VARIABLE} says so")
@@ -53,40 +57,49 @@ def compiled(source: Path, trial: str, flags: tuple[str, ...] = (), is_for_any: 
         return opened(source, trial, flags, ((),) if is_for_any else TARGETS)
 
 
+def forget_failures() -> None:
+    """Compile anew what the compiler or wrong results have ruled out, when it is needed next."""
+    if forget_refusals():
+        opened.cache_clear()
+
+
 @cache
 def opened(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> Compiled:
     """Load a library, once in a process."""
     try:
-        path = library_path(source, trial, flags, targets)
-        if not path.exists():
-            build(source, trial, flags, targets, path)
+        key = library_key(source, trial, flags, targets)
+        path = cached_library(key) or build(source, trial, flags, targets, key)
         return Compiled(ctypes.CDLL(str(path)), "")
-    except (OSError, RuntimeError, WorkError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
+    except (OSError, RuntimeError, SixfoldError) as error:  # RuntimeError: the user has no home folder
         return Compiled(None, str(error))
 
 
-def library_path(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> Path:
-    """Return the file of the library made of this source for this processor."""
+def library_key(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> str:
+    """Return the beginning of the name of a library: what it is made of, and for which machine."""
     command = (*FLAGS, *flags, *map(str, targets), trial)
-    facts = (*command, cpu_model(), cpu_flags(), platform.machine(), platform.release())
+    facts = (*command, cpu_model(), cpu_flags(), platform.machine(), platform.release(), torch_version())
     digest = hashlib.sha256(source.read_bytes() + "\0".join(facts).encode()).hexdigest()[:16]
-    return cache_folder() / f"{source.stem}-{digest}.so"
+    return f"{source.stem}-{digest}"
 
 
-def build(source: Path, trial: str, flags: tuple[str, ...], targets: Targets, path: Path) -> None:
-    """Compile the library for the most capable target that works here; a failure is remembered."""
+def build(source: Path, trial: str, flags: tuple[str, ...], targets: Targets, key: str) -> Path:
+    """Compile the library for the most capable target that works here, and return where it is kept."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise WorkError(f"no C compiler ({', '.join(COMPILERS)}) was found")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    note = path.with_name(f"{path.stem}-{hashlib.sha256(identity(compiler).encode()).hexdigest()[:8]}.txt")
-    if note.exists():
-        raise WorkError(note.read_text(encoding="utf-8"))
-    with replacing(path) as temporary:
-        failure = first_failure([compiler, *FLAGS, *flags], targets, source, trial, temporary)
+    key_of_refusal = f"{key}-{hashlib.sha256(identity(compiler).encode()).hexdigest()[:8]}"
+    if reason := refusal(key_of_refusal):
+        raise WorkError(reason)
+    with new_library(key) as path:
+        failure = first_failure([compiler, *FLAGS, *flags], targets, source, trial, path)
+        if failure and failure.is_final:
+            remember_refusal(key_of_refusal, failure.reason)
         if failure:
-            note.write_text(failure, encoding="utf-8")
-            raise WorkError(failure)
+            raise WorkError(failure.reason)
+    library = cached_library(key)
+    if library is None:
+        raise WorkError(f"the library {key} was damaged as soon as it was compiled")
+    return library
 
 
 def identity(program: str) -> str:
@@ -95,27 +108,31 @@ def identity(program: str) -> str:
     return f"{program} {status.st_size} {status.st_mtime_ns}"
 
 
-def first_failure(compiler: list[str], targets: Targets, source: Path, trial: str, path: Path) -> str:
-    """Compile for one target after the other until one passes its trial; return what went wrong if none does."""
-    module, _, function = trial.partition(":")
-    child = [sys.executable, "-P", "-c", f"import sys; from {module} import {function}; {function}(sys.argv[1])"]
-    failures = []
+def first_failure(compiler: list[str], targets: Targets, source: Path, trial: str, path: Path) -> Failure | None:
+    """Compile for one target after the other until one passes its trial; return what went wrong if none does.
+
+    A temporary failure ends the attempt: a library for a less capable target would be kept for good.
+    """
+    failures: list[Failure] = []
     for target in targets:
-        command = [*compiler, *target, str(source), "-o", str(path), "-lm"]
-        failure = failure_of(command, "compiling") or failure_of([*child, str(path)], "the trial")
-        if not failure:
-            return ""
+        failure = failure_of_compiler([*compiler, *target], source, path)
+        failure = failure or failure_of_trial(trial, path, TRIAL_VARIABLES)
+        if failure is None or not failure.is_final:
+            return failure
         failures.append(failure)
     return failures[0]
 
 
-def failure_of(command: list[str], what: str) -> str:
-    """Run a command; return how it failed, or nothing."""
-    environment = os.environ | {VARIABLE: "off", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, env=environment, check=False
-    )
-    if done.returncode < 0:
-        return f"{what} died with signal {-done.returncode}"
-    last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"{what} failed: {last_line}" if done.returncode else ""
+def failure_of_compiler(command: list[str], source: Path, path: Path) -> Failure | None:
+    """Compile a source; return how it failed, or None.
+
+    Final is an error at a line of the source, or one about a flag. A full disk, exhausted memory or a missing
+    header ("fatal error") is not.
+    """
+    done = run([*command, str(source), "-o", str(path), "-lm"], "compiling", {"LC_ALL": "C"})
+    if isinstance(done, Failure):
+        return done
+    in_source = re.search(rf"^{re.escape(str(source))}:\d+:(\d+:)? error: .*", done.stderr, re.M)
+    final = in_source or REFUSED_FLAG.search(done.stderr)
+    line = final.group() if final else done.stderr.strip().rpartition("\n")[2]
+    return Failure(f"compiling failed: {line}", final is not None) if done.returncode else None

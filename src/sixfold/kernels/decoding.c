@@ -565,7 +565,7 @@ void decode(const Model *m, const Step *s) {
 typedef struct {
     const float *x; /* (R, d): the decoder's output */
     long rows, width; /* `width` rows belong to the same sentence */
-    const int64_t *marks; /* tokens that are no text and never chosen; they and the end token are in the first block */
+    const int64_t *marks; /* tokens that are no text and never chosen */
     long num_marks, end_mark;
     const int64_t *forbidden; /* tokens that may not follow a row, ascending, those of one row after the other; or NULL */
     int64_t *next_forbidden; /* (R): where the tokens of a row begin; moved on while its logits are looked at */
@@ -612,9 +612,12 @@ INLINE void add_block(Total *total, const float *logits, float largest) {
     for (int i = 0; i < BLOCK; i += LANES) total->sum += exponential(load(logits + i) - total->largest);
 }
 
+INLINE int is_inside(int64_t token, long begin) { return token >= begin && token < begin + BLOCK; }
+
+/* Erase what is no text from a block: the marks, and what fills up the vocabulary. */
 static void erase(const Model *m, const Prediction *p, float *logits, long begin) {
-    if (begin == 0)
-        for (long i = 0; i < p->num_marks; i++) logits[p->marks[i]] = -INFINITY;
+    for (long i = 0; i < p->num_marks; i++)
+        if (is_inside(p->marks[i], begin)) logits[p->marks[i] - begin] = -INFINITY;
     for (long i = m->vocabulary - begin; i < BLOCK; i++) logits[i] = -INFINITY;
 }
 
@@ -631,9 +634,9 @@ static void look(const Model *m, const Work *w, const Prediction *p, long r, flo
     for (long block = begin; block < end; block += BLOCK, logits += BLOCK) {
         float largest = largest_of(best_of_block(logits));
         add_block(w->totals + r, logits, largest);
-        if (block == 0 || block + BLOCK > m->vocabulary) erase(m, p, logits, block);
+        erase(m, p, logits, block);
         if (p->forbidden) forbid(p, r, logits, block);
-        if (block == 0) p->ends[r] = logits[p->end_mark];
+        if (is_inside(p->end_mark, block)) p->ends[r] = logits[p->end_mark - block];
         if (p->count && largest > best[p->count - 1])
             insert_better(best, w->best_tokens + r * p->count, p->count, logits, block);
     }

@@ -6,11 +6,12 @@ import ctypes
 from ctypes import c_float, c_int32, c_long, c_uint64, c_void_p
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.errors import WorkError
 from sixfold.kernels.build import Compiled, compiled
+from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
 
@@ -49,10 +50,24 @@ def drop_with(library: ctypes.CDLL, x: Tensor | None, y: Tensor, p: float, key: 
 
 
 def trial(path: str) -> None:
-    """Raise if a new library does not drop."""
-    x, y = torch.zeros(100_003), torch.ones(100_003)
-    output = drop_with(ctypes.CDLL(path), x, y, 0.25, key=12345)
-    kept = output != 0
-    torch.testing.assert_close(output, kept / 0.75)
+    """Raise if a new library does not drop what the hash of its place says, and a quarter in all."""
+    library, key, p = ctypes.CDLL(path), 0x1234_5678_9ABC_DEF0, 0.25
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(2, 100_003, generator=generator)
+    kept = kept_by_hash(y.numel(), p, key)
+    expected = torch.where(kept, y / (1 - p), 0.0)
+    torch.testing.assert_close(drop_with(library, None, y, p, key), expected)
+    torch.testing.assert_close(drop_with(library, x, y, p, key), x + expected)
     if not 0.74 < float(kept.float().mean()) < 0.76:
-        raise WorkError("what it drops is not a quarter")
+        raise WrongResultError("what it drops is not a quarter")
+
+
+def kept_by_hash(count: int, p: float, key: int) -> Tensor:
+    """Return which elements `dropout.c` keeps, as NumPy computes its hash."""
+    low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
+    bits = np.arange(count, dtype=np.uint32) ^ low
+    bits = (bits ^ (bits >> np.uint32(17))) * np.uint32(0xED5AD4BB)
+    bits = (bits ^ (bits >> np.uint32(11)) ^ high) * np.uint32(0xAC4C1B51)
+    bits = (bits ^ (bits >> np.uint32(15))) * np.uint32(0x31848BAB)
+    bits = (bits ^ (bits >> np.uint32(14))) >> np.uint32(1)
+    return torch.from_numpy(bits >= np.uint32(round(p * 2**31)))

@@ -1,8 +1,8 @@
 """MKL's fast kernels on AMD's processors with AVX-512.
 
-Torch multiplies matrices with MKL, which asks a function of its own whether the processor is Intel's and elsewhere
-takes kernels for AVX2: less than half of the speed. A function of that name in a library that is loaded before
-torch is asked instead. MKL still looks at the instructions there are.
+Torch multiplies matrices with MKL, which calls a function of its own to learn whether the processor is Intel's and
+elsewhere uses kernels for AVX2, at less than half of the speed. A shim that is loaded before torch replaces that
+function. MKL still checks which instructions there are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEGINNING = 4096  # bytes of it, in which the first processor's maker and instru
 
 
 def is_underrated(cpuinfo: Path = CPUINFO) -> bool:
-    """Return whether MKL would not believe what the processor can, as far as the system tells."""
+    """Return whether the first processor is AMD's and has AVX-512, which MKL does not use there by itself."""
     try:
         with cpuinfo.open("rb") as file:
             beginning = file.read(BEGINNING)
@@ -39,7 +39,7 @@ def preload_shim() -> None:
 
 
 def answer() -> Compiled:
-    """Return the library that answers, tried with the torch that is installed."""
+    """Return the shim, tried with the torch that is installed."""
     from sixfold.kernels.build import Compiled, compiled, identity
 
     torch = importlib.util.find_spec("torch")
@@ -50,7 +50,7 @@ def answer() -> Compiled:
 
 
 def slow_because() -> str:
-    """Return why products are slower than they could be, or nothing; loads torch, and multiplies."""
+    """Return why MKL's AVX-512 kernels are not used, or nothing; loads torch and multiplies."""
     import torch
 
     if not is_underrated() or not torch.backends.mkl.is_available():
@@ -62,7 +62,7 @@ def slow_because() -> str:
 
 
 def was_asked(library: ctypes.CDLL) -> bool:
-    """Return whether MKL's question reaches the library."""
+    """Return whether MKL calls the shim's function."""
     import torch
 
     torch.ones(64, 64) @ torch.ones(64, 64)  # MKL asks when it first multiplies
@@ -70,12 +70,14 @@ def was_asked(library: ctypes.CDLL) -> bool:
 
 
 def trial(path: str) -> None:
-    """Raise if MKL does not ask the library, or multiplies wrongly after its answer."""
+    """Raise if MKL does not call the shim, or multiplies wrongly with it."""
     library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     import torch
 
+    from sixfold.kernels.trial import WrongResultError
+
     if not was_asked(library):
-        raise RuntimeError("this torch does not ask")
+        raise WrongResultError("this torch does not ask")
     for rows, inner, columns in ((1, 1, 1), (3, 65, 7), (129, 512, 384), (700, 130, 1025)):
         left, right = torch.randn(rows, inner), torch.randn(inner, columns)
         torch.testing.assert_close(left @ right, (left.double() @ right.double()).float(), rtol=1e-4, atol=1e-4)

@@ -33,11 +33,13 @@ Watch = Callable[[Kind, Tensor], None]  # is shown each layer's weights (B, H, q
 class Architecture(BlockConfig):
     """The choices of a model's shape; the defaults are the paper's base model (table 3)."""
 
-    encoder_layers: int = Field(6, ge=1, le=64)
-    decoder_layers: int = Field(6, ge=1, le=64)
+    encoder_layers: int = Field(6, ge=1, le=64, description="layers of the encoder")
+    decoder_layers: int = Field(6, ge=1, le=64, description="layers of the decoder")
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    max_positions: int = Field(1024, ge=2, le=65536, description="how many are learned, if they are")
-    attention_width: int = Field(0, ge=0, le=65536, description="of restricted self-attention; 0: full")
+    max_positions: int = Field(1024, ge=2, le=65536, description="number of learned positions")
+    attention_width: int = Field(
+        0, ge=0, le=65536, description="window of restricted self-attention; 0: full attention"
+    )
 
     @model_validator(mode="after")
     def check_width(self) -> Architecture:

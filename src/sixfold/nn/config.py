@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sixfold.errors import ConfigError
+from sixfold.nn.dropout import MAX_DROPOUT
 
 NormPlace = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]
@@ -19,21 +20,21 @@ class BlockConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    d_model: int = Field(512, ge=2, le=16384)
-    d_ff: int = Field(2048, ge=1, le=65536)
-    heads: int = Field(8, ge=1, le=256)
+    d_model: int = Field(512, ge=2, le=16384, description="width of the model")
+    d_ff: int = Field(2048, ge=1, le=65536, description="width of the feed-forward layers")
+    heads: int = Field(8, ge=1, le=256, description="attention heads")
     key_value_heads: int = Field(0, ge=0, le=256, description="heads of keys and values; 0: as many as of queries")
     d_k: int = Field(0, ge=0, le=16384, description="width of a head's queries and keys; 0: d_model / heads")
     d_v: int = Field(0, ge=0, le=16384, description="width of a head's values; 0: d_model / heads")
     score_scale: float = Field(0.0, ge=0, le=1e4, description="factor of the attention scores; 0: 1/√d_k")
-    dropout: float = Field(0.1, ge=0, lt=1)
-    norm: NormPlace = "post"
-    norm_kind: NormKind = "layer"
-    norm_epsilon: float = Field(1e-5, gt=0, lt=1)
+    dropout: float = Field(0.1, ge=0, le=MAX_DROPOUT, description="dropout probability")
+    norm: NormPlace = Field("post", description="norm after (post, the paper's) or before (pre) each sublayer")
+    norm_kind: NormKind = Field("layer", description="layer or rms normalisation")
+    norm_epsilon: float = Field(1e-5, gt=0, lt=1, description="ε of the norms")
     activation: Activation = "relu"
     gated: bool = Field(False, description="multiply the activation by a second projection")
     attention_bias: bool = Field(False, description="biases of queries, keys, values and the output")
-    feed_forward_bias: bool = True
+    feed_forward_bias: bool = Field(True, description="biases of the feed-forward layers")
 
     @model_validator(mode="after")
     def check_heads(self) -> BlockConfig:

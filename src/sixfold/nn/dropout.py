@@ -13,9 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
+from sixfold.errors import ConfigError
 from sixfold.kernels import dropout as kernel
 
 LEVELS = 1 << 16  # of a random number of sixteen bits
+MAX_DROPOUT = 0.999  # beyond it a probability is soon rounded to 1, at which nothing is kept to scale
 OF_THREAD = threading.local()  # its generator, if it has one of its own
 
 
@@ -35,7 +37,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        self.p = p
+        self.p = checked(p)
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop elements of x."""
@@ -67,7 +69,16 @@ def set_dropout(model: nn.Module, p: float) -> None:
     """Let every dropout of a model have this probability from now on."""
     for module in model.modules():
         if isinstance(module, Dropout):
-            module.p = p
+            module.p = checked(p)
+
+
+def checked(p: float) -> float:
+    """Return a probability that can be computed with, or refuse it."""
+    if not 0 <= p <= MAX_DROPOUT:
+        raise ConfigError(
+            f"dropout must be from 0 to {MAX_DROPOUT}, but is {p}.", "The paper's base model has 0.1."
+        )
+    return p
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""The application: all routes behind one gate."""
+"""The application: the routes of all APIs behind one middleware."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 import sixfold
-from sixfold.serve import deepl, libretranslate, page, status
-from sixfold.serve.gate import Gate
-from sixfold.serve.refusals import Refusal
+from sixfold.serve import deepl, libretranslate, status, web_page
+from sixfold.serve.http_errors import HttpError
+from sixfold.serve.middleware import Middleware
 from sixfold.serve.service import Service
 
-INTERFACES = (libretranslate, deepl, page, status)
+APIS = (libretranslate, deepl, web_page, status)
 
 
 def build(service: Service) -> ASGIApp:
-    """Return the application. FastAPI's own documentation pages load scripts from elsewhere; ours do not."""
+    """Return the application, without FastAPI's own documentation pages, which load scripts from other servers."""
     app = FastAPI(title="Sixfold", version=sixfold.__version__, docs_url=None, redoc_url=None)
-    for interface in INTERFACES:
-        app.include_router(interface.routes(service))
-    for kind in (Refusal, HTTPException, Exception):
-        app.add_exception_handler(kind, refuse)
-    return Gate(app, service)
+    for api in APIS:
+        app.include_router(api.routes(service))
+    for kind in (HttpError, HTTPException, Exception):
+        app.add_exception_handler(kind, error_response)
+    return Middleware(app, service)
 
 
-async def refuse(request: Request, error: Exception) -> Response:
-    """Answer whatever went wrong in one form."""
+async def error_response(request: Request, error: Exception) -> Response:
+    """Return the response to any error, in the one form that clients of every API understand."""
     if isinstance(error, HTTPException):
-        error = Refusal(error.status_code, str(error.detail))
-    if not isinstance(error, Refusal):
-        error = Refusal(500, f"Something went wrong here; the log has it as {request.scope['visit'].number}.")
+        error = HttpError(error.status_code, str(error.detail))
+    if not isinstance(error, HttpError):
+        request_id = request.scope["context"].request_id
+        error = HttpError(500, f"Internal error. The server's log has the details under request {request_id}.")
     response = Response(error.body, error.status)
     response.raw_headers = error.headers
     return response

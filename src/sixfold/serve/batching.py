@@ -1,9 +1,9 @@
-"""Sentences that wait for a model, and how they go together.
+"""The queue of sentences for one model, and how sentences of several requests are batched.
 
-Requests take turns, a sentence each, so that a book does not hold up a word. Whenever a worker is free it takes
-what waits, up to a budget of tokens, sentences of one kind at a time. A worker that has just answered n sentences
-first waits a moment for as many more: clients that ask again at once are then translated together. One client
-alone never waits.
+Requests are served round-robin, one sentence at a time, so that a long document does not delay a short text. An
+idle worker takes a batch of queued sentences, up to a token budget and all with the same options. A worker that
+has just answered n sentences first waits a moment for n more, so that clients that send their next request at once
+are batched together. A single client never waits.
 """
 
 from __future__ import annotations
@@ -14,93 +14,98 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sixfold.serve.messages import Found, Kind
+from sixfold.serve.job_messages import JobOptions, SentenceTranslation
 
-numbers = itertools.count()
+ids = itertools.count()
+QueuedRequest = deque["QueuedSentence"]  # the sentences of one request that are still queued
 
 
 @dataclass(eq=False)
-class Sentence:
-    """A sentence that somebody waits for."""
+class QueuedSentence:
+    """A sentence to translate, and the future that receives its translations."""
 
     text: str
     num_tokens: int
-    kind: Kind
-    result: asyncio.Future[list[Found]]
-    number: int = field(default_factory=lambda: next(numbers))
-    num_tries: int = 0
+    options: JobOptions
+    result: asyncio.Future[list[SentenceTranslation]]
+    id: int = field(default_factory=lambda: next(ids))
+    num_attempts: int = 0
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether somebody still waits."""
+    def is_pending(self) -> bool:
+        """Whether a client still waits for the result."""
         return not self.result.done()
 
 
-class Queue:
-    """The sentences that wait for one model."""
+class SentenceQueue:
+    """The queued sentences of one model."""
 
     def __init__(self, batch_tokens: int, wait_seconds: float) -> None:
         self.batch_tokens, self.wait_seconds = batch_tokens, wait_seconds
-        self.turns: deque[deque[Sentence]] = deque()  # of each request, what waits
+        self.requests: deque[QueuedRequest] = deque()  # in the order in which they are served next
         self.changed = asyncio.Event()
-        self.num_takers = 0  # workers that are free
+        self.num_idle_workers = 0
 
     @property
-    def waiting(self) -> int:
-        """How many sentences wait."""
-        return sum(map(len, self.turns))
+    def num_waiting(self) -> int:
+        """The number of queued sentences."""
+        return sum(map(len, self.requests))
 
-    def put(self, sentences: Sequence[Sentence]) -> deque[Sentence]:
-        """Add the sentences of one request, and return its turn."""
-        self.turns.append(turn := deque(sentences))
+    def put(self, sentences: Sequence[QueuedSentence]) -> QueuedRequest:
+        """Queue the sentences of one request, and return the handle that removes them."""
+        self.requests.append(request := deque(sentences))
         self.changed.set()
-        return turn
+        return request
 
-    def remove(self, turn: deque[Sentence]) -> None:
-        """Forget what is left of a request."""
-        self.turns = deque(other for other in self.turns if other is not turn)
+    def remove(self, request: QueuedRequest) -> None:
+        """Remove the sentences of a request that are still queued."""
+        self.requests = deque(other for other in self.requests if other is not request)
 
-    async def take(self, just_answered: int = 0) -> list[Sentence]:
-        """Return what is to be translated next; `just_answered` is how many sentences the worker had before."""
-        self.num_takers += 1
+    async def take(self, just_answered: int = 0) -> list[QueuedSentence]:
+        """Return the next batch; `just_answered` is the size of the worker's previous one."""
+        self.num_idle_workers += 1
         try:
-            await self.gather(self.waiting + just_answered)
-            while not (batch := self.pick()):
-                await self.change()
+            await self.wait_for(self.num_waiting + just_answered)
+            while not (batch := self.next_batch()):
+                await self.wait_for_change()
             return batch
         finally:
-            self.num_takers -= 1
+            self.num_idle_workers -= 1
 
-    async def gather(self, enough: int) -> None:
-        """Wait a moment for so many sentences."""
+    async def wait_for(self, num_sentences: int) -> None:
+        """Wait until so many sentences are queued, but at most `wait_seconds`."""
         try:
             async with asyncio.timeout(self.wait_seconds):
-                while self.waiting < enough:
-                    await self.change()
+                while self.num_waiting < num_sentences:
+                    await self.wait_for_change()
         except TimeoutError:
             pass
 
-    async def change(self) -> None:
-        """Wait until a request comes."""
+    async def wait_for_change(self) -> None:
+        """Wait until a request is queued."""
         self.changed.clear()
         await self.changed.wait()
 
-    def pick(self) -> list[Sentence]:
-        """Take one sentence of each request in turn, of one kind, up to the budget and this worker's share."""
-        share = -(-self.waiting // max(1, self.num_takers))
-        batch: list[Sentence] = []
-        tokens, others = 0, deque[deque[Sentence]]()
-        while self.turns and len(batch) < share:
-            turn = self.turns.popleft()
-            while turn and not turn[0].is_wanted:
-                turn.popleft()
-            if not turn:
+    def next_batch(self) -> list[QueuedSentence]:
+        """Remove and return sentences round-robin, all with the same options.
+
+        The batch ends at the token budget, or when this worker has its part of what the idle workers can share.
+        """
+        most = -(-self.num_waiting // max(1, self.num_idle_workers))
+        batch: list[QueuedSentence] = []
+        tokens, skipped = 0, deque[QueuedRequest]()
+        while self.requests and len(batch) < most:
+            request = self.requests.popleft()
+            while request and not request[0].is_pending:
+                request.popleft()
+            if not request:
                 continue
-            if batch and (turn[0].kind != batch[0].kind or tokens + turn[0].num_tokens > self.batch_tokens):
-                others.append(turn)
+            first = request[0]
+            if batch and (first.options != batch[0].options or tokens + first.num_tokens > self.batch_tokens):
+                skipped.append(request)
                 continue
-            batch.append(turn.popleft())
-            tokens += batch[-1].num_tokens
-            self.turns.append(turn)
-        self.turns.extendleft(reversed(others))
+            batch.append(request.popleft())
+            tokens += first.num_tokens
+            self.requests.append(request)
+        self.requests.extendleft(reversed(skipped))
         return batch

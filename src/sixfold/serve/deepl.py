@@ -1,4 +1,4 @@
-"""The interface of DeepL, version 2."""
+"""DeepL's API, version 2."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sixfold.serve.asked import Texts, asked, body_of
 from sixfold.serve.languages import name_of
-from sixfold.serve.service import Service, joined
+from sixfold.serve.request_fields import TextOrList, body_schema, parse_fields
+from sixfold.serve.service import Service, join_parts
 
-NO_LIMIT = 10**12  # characters; its clients want a number
+NO_LIMIT = 10**12  # characters; DeepL's clients expect a number
 
 
 class TranslateRequest(BaseModel):
-    """What to translate. Fields that would change the translation in a way that no model here can are refused."""
+    """What to translate; options that would need another kind of model are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
-    text: Texts = Field(description="Texts to translate.")
-    target_lang: str = Field(description="The language to translate into, such as DE.", max_length=20)
-    source_lang: str = Field("", description="The language they are in; identified if left out.", max_length=20)
-    tag_handling: Literal["", "html"] = Field("", description="html keeps tags.")
-    split_sentences: Literal["1"] = Field("1", description="Always.")
-    preserve_formatting: bool = Field(False, description="Always: spacing is kept exactly.")
-    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
-    show_billed_characters: bool = False
+    text: TextOrList = Field(description="The texts to translate.")
+    target_lang: str = Field(description="The target language, for example DE.", max_length=20)
+    source_lang: str = Field("", description="The source language; detected if omitted.", max_length=20)
+    tag_handling: Literal["", "html"] = Field("", description="html: translate HTML and keep its tags.")
+    split_sentences: Literal["1"] = Field("1", description="Text is always split into sentences.")
+    preserve_formatting: bool = Field(False, description="No effect: spacing is always preserved.")
+    formality: Literal["default", "prefer_more", "prefer_less"] = Field(
+        "default", description="No effect: the model has one style."
+    )
+    show_billed_characters: bool = Field(False, description="No effect: they are always returned.")
 
 
 class LanguagesRequest(BaseModel):
@@ -35,27 +37,27 @@ class LanguagesRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["source", "target"] = "source"
+    type: Literal["source", "target"] = Field("source", description="Which side to list.")
 
 
 def routes(service: Service) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix="/v2", tags=["DeepL"])
 
-    @router.post("/translate", openapi_extra=dict(body_of(TranslateRequest)))
+    @router.post("/translate", openapi_extra=dict(body_schema(TranslateRequest)))
     async def translate(request: Request) -> JSONResponse:
-        """Translate a list of texts, each in its own language."""
-        wanted = asked(request, TranslateRequest)
-        request.scope["visit"].num_characters = sum(map(len, wanted.text))
-        target = served(service, wanted.target_lang, side=1)
-        given = served(service, wanted.source_lang, side=0) if wanted.source_lang else ""
-        sources = [given or service.detect(text, target).language for text in wanted.text]
-        texts = await translate_each(service, wanted, sources, target)
+        """Translate one or several texts, each from its own language."""
+        fields = parse_fields(request, TranslateRequest)
+        request.scope["context"].num_characters = sum(map(len, fields.text))
+        target = served_code(service, fields.target_lang, side=1)
+        given = served_code(service, fields.source_lang, side=0) if fields.source_lang else ""
+        sources = [given or service.detect(text, target).language for text in fields.text]
+        translations = await translate_each(service, fields, sources, target)
         return JSONResponse(
             {
                 "translations": [
-                    {"detected_source_language": source.upper(), "text": found, "billed_characters": len(text)}
-                    for source, found, text in zip(sources, texts, wanted.text, strict=True)
+                    translation_record(source, text, translation)
+                    for source, text, translation in zip(sources, fields.text, translations, strict=True)
                 ]
             }
         )
@@ -63,7 +65,7 @@ def routes(service: Service) -> APIRouter:
     @router.get("/languages")
     async def languages(request: Request) -> JSONResponse:
         """List the source or the target languages."""
-        side = ("source", "target").index(asked(request, LanguagesRequest).type)
+        side = ("source", "target").index(parse_fields(request, LanguagesRequest).type)
         codes = dict.fromkeys(pair[side] for pair in service.models)
         return JSONResponse(
             [{"language": code.upper(), "name": name_of(code), "supports_formality": False} for code in codes]
@@ -71,26 +73,31 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/usage")
     async def usage() -> JSONResponse:
-        """Tell how many characters were translated since the server started."""
+        """Return the number of characters translated since the server started."""
         return JSONResponse({"character_count": service.num_characters, "character_limit": NO_LIMIT})
 
     return router
 
 
-async def translate_each(service: Service, wanted: TranslateRequest, sources: list[str], target: str) -> list[str]:
-    """Translate texts of several languages, those of one language together."""
-    service.check(wanted.text)
+def translation_record(source: str, text: str, translation: str) -> dict[str, object]:
+    """Return one translation as DeepL's clients expect it."""
+    return {"detected_source_language": source.upper(), "text": translation, "billed_characters": len(text)}
+
+
+async def translate_each(service: Service, fields: TranslateRequest, sources: list[str], target: str) -> list[str]:
+    """Translate texts that may be in several languages; those of one language are batched."""
+    service.check_texts(fields.text)
     results = [""] * len(sources)
     for language in dict.fromkeys(sources):
         places = [i for i, source in enumerate(sources) if source == language]
-        texts = [wanted.text[i] for i in places]
-        found = await service.translate(texts, language, target, "html" if wanted.tag_handling else "text")
-        for i, parts in zip(places, found, strict=True):
-            results[i] = joined(parts)
+        texts = [fields.text[i] for i in places]
+        translated = await service.translate(texts, language, target, "html" if fields.tag_handling else "text")
+        for i, parts in zip(places, translated, strict=True):
+            results[i] = join_parts(parts)
     return results
 
 
-def served(service: Service, code: str, side: int) -> str:
-    """Return a language as it is served: EN-US is en, unless it has a model of its own."""
-    known = {pair[side] for pair in service.models}
-    return code.lower() if code.lower() in known else code.lower().partition("-")[0]
+def served_code(service: Service, code: str, side: int) -> str:
+    """Return the code of a language as the models name it: EN-US is en, unless a model is for en-us."""
+    codes = {pair[side] for pair in service.models}
+    return code.lower() if code.lower() in codes else code.lower().partition("-")[0]

@@ -1,4 +1,4 @@
-"""The names of languages, and which one a text is in."""
+"""Language names and language detection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sixfold.errors import MissingExtraError
 
-LOOKED_AT = 2000  # characters of a text that decide its language
+DETECTION_CHARACTERS = 2000  # of a text; the rest is not used
 NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian",
     "bg": "Bulgarian", "bn": "Bengali", "br": "Breton", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech",
@@ -28,35 +28,36 @@ NAMES = {
 
 
 def name_of(code: str) -> str:
-    """Return the English name of a language, or its code if it is not known here."""
+    """Return the English name of a language, or its code if the name is unknown."""
     return NAMES.get(code, code)
 
 
 @dataclass(frozen=True)
-class Detected:
-    """A language, and how sure that is, from 0 to 100."""
+class DetectedLanguage:
+    """A language and the confidence of its detection, from 0 to 100."""
 
     language: str
     confidence: float
 
 
-class Detector:
-    """Tells apart the languages that are served; it knows no others."""
+class LanguageDetector:
+    """Detects which of the served source languages a text is in; it never returns another one."""
 
     def __init__(self, languages: Sequence[str]) -> None:
         try:
             from py3langid.langid import MODEL_FILE, LanguageIdentifier
         except ImportError as error:
-            raise MissingExtraError("py3langid", "serve", "Language identification") from error
+            raise MissingExtraError("py3langid", "serve", "Language detection") from error
         self.identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         self.languages = sorted(set(languages))
         self.known = [language for language in self.languages if language in self.identifier.nb_classes]
         if self.known:
             self.identifier.set_languages(self.known)
 
-    def rank(self, text: str) -> list[Detected]:
-        """Return the languages a text may be in, the most probable first."""
+    def rank(self, text: str) -> list[DetectedLanguage]:
+        """Return the served languages, the most probable one for a text first."""
         if len(self.languages) == 1 or not self.known:
-            return [Detected(language, 100.0 if len(self.languages) == 1 else 0.0) for language in self.languages]
-        found = self.identifier.rank(text[:LOOKED_AT])
-        return [Detected(language, round(100 * float(probability), 1)) for language, probability in found]
+            confidence = 100.0 if len(self.languages) == 1 else 0.0
+            return [DetectedLanguage(language, confidence) for language in self.languages]
+        ranked = self.identifier.rank(text[:DETECTION_CHARACTERS])
+        return [DetectedLanguage(language, round(100 * float(probability), 1)) for language, probability in ranked]

@@ -1,4 +1,4 @@
-"""The interface of LibreTranslate."""
+"""LibreTranslate's API."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sixfold.serve.asked import Several, Texts, asked, body_of
 from sixfold.serve.languages import name_of
-from sixfold.serve.service import MOST_ALTERNATIVES, Service, Translated, joined
+from sixfold.serve.request_fields import TextList, TextOrList, body_schema, parse_fields
+from sixfold.serve.service import MAX_ALTERNATIVES, Service, TranslatedPart, join_parts
 
 
 class TranslateRequest(BaseModel):
@@ -20,58 +20,59 @@ class TranslateRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: str | Several = Field(description="A text, or a list of them.")
-    source: str = Field(description='The language it is in, or "auto".', max_length=20)
-    target: str = Field(description="The language to translate into.", max_length=20)
-    format: Literal["text", "html"] = "text"
-    alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES, description="Other translations of each text.")
-    secret: str = Field("", description="Not used; LibreTranslate's own page sends it.")
+    q: str | TextList = Field(description="The text to translate, or a list of texts.")
+    source: str = Field(description='The source language, or "auto" to detect it.', max_length=20)
+    target: str = Field(description="The target language.", max_length=20)
+    format: Literal["text", "html"] = Field("text", description="html: translate HTML and keep its tags.")
+    alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="Alternative translations to return.")
+    secret: str = Field("", description="Ignored; LibreTranslate's own web page sends it.")
 
 
 class DetectRequest(BaseModel):
-    """What to identify."""
+    """The text whose language to detect."""
 
     model_config = ConfigDict(extra="forbid")
 
-    q: Texts = Field(description="A text.", min_length=1, max_length=1)
+    q: TextOrList = Field(description="The text.", min_length=1, max_length=1)
 
 
 def routes(service: Service) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["LibreTranslate"])
 
-    @router.post("/translate", openapi_extra=dict(body_of(TranslateRequest)))
+    @router.post("/translate", openapi_extra=dict(body_schema(TranslateRequest)))
     async def translate(request: Request) -> JSONResponse:
         """Translate a text or a list of texts."""
-        wanted = asked(request, TranslateRequest)
-        texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
-        request.scope["visit"].num_characters = sum(map(len, texts))
-        detected = service.detect("\n".join(texts), wanted.target) if wanted.source == "auto" else None
-        source = detected.language if detected else wanted.source
-        found = await service.translate(texts, source, wanted.target, wanted.format, wanted.alternatives)
-        answer: dict[str, object] = {"translatedText": as_asked([joined(parts) for parts in found], wanted.q)}
-        if wanted.alternatives:
-            choices = range(1, 1 + wanted.alternatives)
-            answer["alternatives"] = as_asked([others(parts, choices) for parts in found], wanted.q)
+        fields = parse_fields(request, TranslateRequest)
+        texts = [fields.q] if isinstance(fields.q, str) else fields.q
+        request.scope["context"].num_characters = sum(map(len, texts))
+        detected = service.detect("\n".join(texts), fields.target) if fields.source == "auto" else None
+        source = detected.language if detected else fields.source
+        translated = await service.translate(texts, source, fields.target, fields.format, fields.alternatives)
+        best = [join_parts(parts) for parts in translated]
+        answer: dict[str, object] = {"translatedText": like_input(best, fields.q)}
+        if fields.alternatives:
+            ranks = range(1, 1 + fields.alternatives)
+            answer["alternatives"] = like_input([alternatives(parts, ranks) for parts in translated], fields.q)
         if detected:
-            answer["detectedLanguage"] = as_asked([asdict(detected)] * len(texts), wanted.q)
+            answer["detectedLanguage"] = like_input([asdict(detected)] * len(texts), fields.q)
         return JSONResponse(answer)
 
-    @router.post("/detect", openapi_extra=dict(body_of(DetectRequest)))
+    @router.post("/detect", openapi_extra=dict(body_schema(DetectRequest)))
     async def detect(request: Request) -> JSONResponse:
-        """Tell which of the served languages a text is in, the most probable first."""
-        [text] = asked(request, DetectRequest).q
-        service.check([text])
+        """Rank the source languages of this server by how probable it is that the text is in them."""
+        [text] = parse_fields(request, DetectRequest).q
+        service.check_texts([text])
         return JSONResponse([asdict(each) for each in service.detector.rank(text)])
 
     @router.get("/languages")
     async def languages() -> JSONResponse:
-        """List the languages that can be translated, each with those it can be translated into."""
+        """List the source languages, each with its target languages."""
         return JSONResponse(served_languages(service))
 
     @router.get("/frontend/settings")
     async def settings() -> JSONResponse:
-        """Say what the page of a client should offer."""
+        """Return the settings of LibreTranslate's web page for this server."""
         source, target = next(iter(service.models))
         return JSONResponse(
             {
@@ -92,19 +93,19 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-def as_asked(found: Sequence[object], asked_for: str | list[str]) -> object:
-    """Return one result for one text, and a list for a list."""
-    return found[0] if isinstance(asked_for, str) else found
+def like_input(results: Sequence[object], given: str | list[str]) -> object:
+    """Return a single result for a single text, and a list for a list."""
+    return results[0] if isinstance(given, str) else results
 
 
-def others(parts: list[Translated], choices: range) -> list[str]:
-    """Return the translations after the best, without those that are the same."""
-    best = joined(parts)
-    return [text for text in dict.fromkeys(joined(parts, choice) for choice in choices) if text != best]
+def alternatives(parts: list[TranslatedPart], ranks: range) -> list[str]:
+    """Return the translations of these ranks, without duplicates of each other or of the best."""
+    best = join_parts(parts)
+    return [text for text in dict.fromkeys(join_parts(parts, rank) for rank in ranks) if text != best]
 
 
 def served_languages(service: Service) -> list[dict[str, object]]:
-    """Return the source languages with their targets."""
+    """Return the source languages, each with its target languages."""
     sources = dict.fromkeys(source for source, _ in service.models)
     return [
         {"code": source, "name": name_of(source), "targets": [t for s, t in service.models if s == source]}

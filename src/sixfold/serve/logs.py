@@ -1,6 +1,6 @@
-"""The log: one JSON object a line on standard error, without any user's text.
+"""The log: one JSON object per line on standard error, never with text of a user.
 
-What an error says may quote the text that caused it, so only its kind and place are logged.
+An error message may quote the text that caused it, so only the type of an error and its stack frames are logged.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from datetime import UTC, datetime
 
 
 def log(event: str, **facts: object) -> None:
-    """Write one line; everything that is not plain ASCII is escaped, line breaks too."""
+    """Write one line in plain ASCII; other characters and line breaks are escaped."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     print(json.dumps({"time": now, "event": event, **facts}, default=str), file=sys.stderr, flush=True)
 
 
 def log_error(event: str, error: BaseException, **facts: object) -> None:
-    """Write what kind of error happened, and where in the source."""
+    """Log the type of an error and its last stack frames."""
     frames = traceback.extract_tb(error.__traceback__)[-5:]
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
     log(event, error=type(error).__name__, places=places, **facts)
 
 
 class JsonHandler(logging.Handler):
-    """Passes on what libraries log, in the same form and without their arguments."""
+    """Writes the log records of libraries in the same form, without their arguments."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
@@ -37,6 +37,6 @@ class JsonHandler(logging.Handler):
 
 
 def collect_logs() -> None:
-    """Send the warnings of all libraries to this log."""
+    """Send the warnings and errors of all libraries to this log."""
     logging.basicConfig(level=logging.WARNING, handlers=[JsonHandler()], force=True)
     logging.captureWarnings(True)

@@ -1,7 +1,8 @@
-"""The server itself: connections that must not dawdle, and an end that loses nobody.
+"""The HTTP server: connection limits, header timeouts and graceful shutdown.
 
-On SIGTERM or Ctrl-C readiness goes first, and answers tell clients to close; a moment later no more connections
-are taken, what is under way is answered, and the workers end. A second signal ends at once.
+On SIGTERM or Ctrl-C, /ready turns to 503 and responses ask clients to close their connections. A moment later no
+more connections are accepted, requests in progress are answered, and the workers end. A second signal ends the
+server at once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import socket
 import sys
 from types import FrameType
+from typing import cast
 
 import h11
 import uvicorn
@@ -18,28 +20,28 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sixfold.errors import WorkError
 from sixfold.serve.app import build
 from sixfold.serve.logs import collect_logs, log
+from sixfold.serve.server_settings import ServerSettings
 from sixfold.serve.service import Service
-from sixfold.serve.settings import Settings
 
-END_SECONDS = 5.0  # beyond the deadline, for answers to be sent before the rest is given up
+END_SECONDS = 5.0  # beyond the deadline, to send the last responses
 BACKLOG = 1024
 
 
 class Server(uvicorn.Server):
-    """A server that drains before it ends."""
+    """A uvicorn server that drains before it ends."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self.service = service
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and only then say where."""
+        """Start listening, and only then print the address."""
         await super().startup(sockets)
         for listening in sockets or ():
             announce(listening, self.service)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Drain on the first signal, end on the second."""
+        """Drain on the first signal, end at once on the second."""
         if self.service.is_draining:
             self.should_exit = self.force_exit = True
         else:
@@ -48,47 +50,48 @@ class Server(uvicorn.Server):
             loop.call_soon_threadsafe(loop.call_later, self.service.settings.drain_seconds, self.end)
 
     def end(self) -> None:
-        """Take no more connections, and end when all is answered."""
+        """Accept no more connections, and end once every request is answered."""
         self.should_exit = True
 
 
-def protocol(settings: Settings) -> type[H11Protocol]:
-    """Return how connections are handled: so many, and each must send its headers in time."""
+def protocol(settings: ServerSettings) -> type[H11Protocol]:
+    """Return a protocol that limits the number of connections and the time to receive headers."""
 
-    class PatientProtocol(H11Protocol):
-        """A connection that is closed if the headers of a request do not arrive in time."""
+    class LimitedProtocol(H11Protocol):
+        """A connection that is closed when the headers of a request do not arrive in time."""
 
-        waiting: asyncio.TimerHandle | None = None
+        timer: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            connection = cast("asyncio.Transport", transport)
+            super().connection_made(connection)
             if len(self.connections) > settings.most_connections:
-                transport.abort()
-            self.wait_for_headers()
+                connection.abort()
+            self.time_headers()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self.wait_for_headers()
+            self.time_headers()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            if self.waiting:
-                self.waiting.cancel()
+            if self.timer:
+                self.timer.cancel()
 
-        def wait_for_headers(self) -> None:
-            """Start the clock when a request begins, and stop it when its headers are there."""
+        def time_headers(self) -> None:
+            """Start the timer when a request begins, and stop it once its headers are complete."""
             is_waiting = self.conn.their_state is h11.IDLE
-            if self.waiting and not is_waiting:
-                self.waiting.cancel()
-                self.waiting = None
-            elif is_waiting and not self.waiting:
-                self.waiting = self.loop.call_later(settings.header_seconds, self.transport.close)
+            if self.timer and not is_waiting:
+                self.timer.cancel()
+                self.timer = None
+            elif is_waiting and not self.timer:
+                self.timer = self.loop.call_later(settings.header_seconds, self.transport.close)
 
-    return PatientProtocol
+    return LimitedProtocol
 
 
-async def serve(settings: Settings) -> None:
-    """Start the workers, then serve until told to end."""
+async def serve(settings: ServerSettings) -> None:
+    """Start the workers, then serve until a signal ends the server."""
     listening = bind(settings)
     with listening:
         async with Service(settings) as service:
@@ -108,10 +111,10 @@ async def serve(settings: Settings) -> None:
     log("ended")
 
 
-def bind(settings: Settings) -> socket.socket:
-    """Take the address before anything is loaded, so that a wrong one is said at once; nobody is answered yet."""
+def bind(settings: ServerSettings) -> socket.socket:
+    """Bind the address before the models are loaded, so that an address in use is reported at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio switches Nagle's algorithm off only for sockets that say they are TCP; else an answer takes 40 ms.
+    # asyncio disables Nagle's algorithm, which delays responses by 40 ms, only for sockets with IPPROTO_TCP.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -119,22 +122,24 @@ def bind(settings: Settings) -> socket.socket:
     except OSError as error:
         listening.close()
         raise WorkError(
-            f"Port {settings.port} of {settings.host} cannot be used: {error.strerror or error}.",
-            "Choose another with --port, or 0 for any.",
+            f"Cannot listen on port {settings.port} of {settings.host}: {error.strerror or error}.",
+            "Choose another port with --port, or --port 0 for any free one.",
         ) from error
     return listening
 
 
 def announce(listening: socket.socket, service: Service) -> None:
-    """Say where the page is, to people and in the log."""
+    """Print and log the address."""
     host, port = listening.getsockname()[:2]
     pairs = ", ".join(f"{source} → {target}" for source, target in service.models)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    print(f"Serving {pairs} at {address} (API: {address}/docs). Ctrl-C ends it.", file=sys.stdout, flush=True)
+    print(
+        f"Serving {pairs} at {address} (API: {address}/docs). Press Ctrl-C to stop.", file=sys.stdout, flush=True
+    )
     log("serving", address=address, models=list(map("-".join, service.models)))
 
 
-def run(settings: Settings) -> None:
-    """Serve until told to end."""
+def run(settings: ServerSettings) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
     collect_logs()
     asyncio.run(serve(settings))

@@ -1,11 +1,11 @@
-"""How the server is: alive, ready, and in numbers."""
+"""Liveness, readiness and metrics."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from sixfold.serve.refusals import Refusal
+from sixfold.serve.http_errors import HttpError
 from sixfold.serve.service import Service
 
 
@@ -15,22 +15,22 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/health")
     async def health() -> JSONResponse:
-        """Say that the server answers."""
+        """Liveness probe: 200 as long as the server responds."""
         return JSONResponse({"status": "ok"})
 
     @router.get("/ready")
     async def ready() -> JSONResponse:
-        """Say whether requests should be sent here: every model has a worker that was heard of lately."""
+        """Readiness probe: 200 if every model has a responsive worker, else 503."""
         if service.is_draining:
-            raise Refusal(503, "The server is about to end.", retry_after=5)
+            raise HttpError(503, "The server is shutting down.", retry_after=5)
         silent = [f"{source}-{target}" for (source, target), model in service.models.items() if not model.is_ready]
         if silent:
-            raise Refusal(503, f"No worker answers for {', '.join(silent)}.", retry_after=5)
+            raise HttpError(503, f"No worker responds for {', '.join(silent)}.", retry_after=5)
         return JSONResponse({"status": "ready"})
 
     @router.get("/metrics")
     async def metrics() -> Response:
-        """Return numbers for Prometheus."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        """Metrics in Prometheus's text format."""
+        return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router

@@ -17,40 +17,66 @@ if TYPE_CHECKING:
     from sixfold.training.progress import Progress
     from sixfold.training.run import Outcome
 
-Source = str | Path
+FileOrFolder = str | Path
 
 
 def train(
-    source: Source | None,
-    target: Source | None = None,
-    model: Source = "model",
+    inputs: FileOrFolder | Sequence[FileOrFolder] | None = None,
+    output: FileOrFolder | None = None,
+    task: FileOrFolder | None = None,
     *,
-    valid: tuple[Source, Source] | None = None,
+    valid: FileOrFolder | Sequence[FileOrFolder] | None = None,
     recipe: str | None = None,
     settings: Sequence[str] = (),
     minutes: float = 0.0,
     seed: int | None = None,
     resume: bool = False,
-    init: Source | None = None,
+    init: FileOrFolder | None = None,
     device: str = "auto",
-    progress: Progress | None = None,
-    task: str | None = None,
+    progress: Progress | bool = True,
+    source: FileOrFolder | None = None,
+    target: FileOrFolder | None = None,
+    model: FileOrFolder | None = None,
 ) -> Outcome:
-    """Train a model from pairs of text and write it to the folder `model`.
+    """Train a model from your data and write it to a folder.
 
-    Whatever is not asked for is chosen from the corpus and the machine. The folder holds the best model so far
-    from the first validation on. With `resume`, an interrupted run goes on, bit for bit as if never stopped.
+    Whatever is not asked for is chosen from the data and the machine, and said. The folder holds the best model so
+    far from the first validation on. Ctrl-C in a terminal saves; `resume=True` goes on from there.
+
+    Parameters:
+        inputs: The data: a file or a folder, or a list of them. Two line-aligned text files are a list of source
+            and target; a TSV, JSONL, TMX, Parquet or PO file holds both sides.
+        output: The model folder to write; "model" if left out.
+        task: What is learned, such as "translate"; the data tells it if left out.
+        valid: Data to validate on, of the same form; if left out, some of the inputs is held out.
+        recipe: A YAML file, or the name of a recipe that comes with Sixfold, such as "paper-base".
+        settings: Single keys of a recipe, such as ["train.steps=5000", "data.languages=[en, de]"].
+        minutes: A wall-clock budget, to which the schedule fits itself; 0 is none.
+        seed: Decides everything random; 1 if left out.
+        resume: Go on with the run in the folder, bit for bit as if it had never stopped.
+        init: A model folder to fine-tune, with its own tokenizer.
+        device: "auto", "cpu", "cuda" or "mps".
+        progress: True shows a panel in a terminal and plain lines elsewhere, on standard error; False shows
+            nothing; an object with the methods of `sixfold.training.progress.Progress` is told everything.
+        source, target, model: The arguments of version 0.1; `train(source, target, model)` works as before.
+
+    Returns how the run ended: its folder, steps, seconds, and the score of the best model on held-out data.
     """
     prepare()
+    from sixfold.tasks.arguments import as_list, read_by_former_name, read_by_place
     from sixfold.tasks.registry import choose_task
-    from sixfold.training.progress import Silence
+    from sixfold.training.progress import progress_for
     from sixfold.training.run import run
     from sixfold.training.setup import Request
 
+    if source is target is model is None:
+        arguments = read_by_place(inputs, output, task)
+    else:
+        arguments = read_by_former_name((inputs, output, task), source, target, model)
     request = Request(
-        folder=Path(model),
-        inputs=[each for each in (source, target) if each is not None],
-        valid=valid,
+        folder=arguments.output,
+        inputs=arguments.inputs,
+        valid=None if valid is None else as_list(valid),
         recipe=recipe,
         settings=settings,
         minutes=minutes,
@@ -59,20 +85,26 @@ def train(
         init=None if init is None else Path(init),
         device=device,
     )
-    return run(choose_task(request, task), request, progress or Silence())
+    chosen = choose_task(request, arguments.task)
+    with progress_for(progress) as shown:
+        return run(chosen, request, shown)
 
 
 def load(
-    folder: Source,
+    folder: FileOrFolder,
     device: str = "auto",
-    partners: Sequence[Source] = (),
+    partners: Sequence[FileOrFolder] = (),
     precision: Precision = "float32",
     num_workers: int = 1,
 ) -> Translator:
     """Open a model folder for what it was trained for: a translation model gives a `Translator`.
 
-    `partners` are other models to average with. int8 is smaller and faster on a CPU, and nearly as good. With more
-    workers, long inputs are shared among so many processes of one thread each.
+    Parameters:
+        folder: The model folder.
+        device: "auto", "cpu", "cuda" or "mps".
+        partners: Other models of the same tokenizer, to make an ensemble with.
+        precision: "float32", or "int8", which is smaller and faster on a CPU and nearly as good.
+        num_workers: Processes of one thread each that divide long inputs among them.
     """
     prepare()
     from sixfold.tasks.registry import task_of_folder

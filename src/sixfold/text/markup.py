@@ -16,7 +16,8 @@ from functools import partial
 from itertools import accumulate
 
 from sixfold.text.documents import Fits, Part, has_words, segments_of
-from sixfold.text.tags import EMPTY_TAGS, is_closing, tag_name, written_name
+from sixfold.text.html_tokens import CODE, Token, html_tokens
+from sixfold.text.tags import EMPTY_TAGS, is_closing, written_name
 
 INLINE = frozenset(
     [
@@ -52,29 +53,21 @@ INLINE = frozenset(
         "wbr",
     ]
 )
-CODE = "code|kbd|samp|var"  # one thing inside a sentence
-OPAQUE = "script|style|pre|textarea|svg|math|template|iframe|object"  # between sentences
-
-# Every repetition is bounded, or consumes what it has seen: time stays linear.
-ATTRIBUTES = r"(?:[^<>\"']|\"[^\"]{0,2000}+\"|'[^']{0,2000}+'){0,2000}+"
-PIECE = re.compile(
-    r"(?P<kept><!--.*?(?:-->|\Z)|<[!?][^<>]{0,2000}+>)"
-    rf"|(?P<opaque><(?P<opaque_name>{OPAQUE})\b{ATTRIBUTES}>.*?(?:</(?P=opaque_name)\s*+>|\Z))"
-    rf"|(?P<code><(?P<code_name>{CODE})\b{ATTRIBUTES}>.*?(?:</(?P=code_name)\s*+>|\Z))"
-    rf"|(?P<tag></?(?P<name>[A-Za-z][\w:-]{{0,100}}+){ATTRIBUTES}>)",
-    re.DOTALL | re.IGNORECASE,
-)
 NUMBERED = re.compile(r"</?[A-Za-z][\w:-]*+ (\d++)/?>")
 LIKE_A_TAG = re.compile(r"<(?=[A-Za-z/])")
+ENDLESS_NUMBER = re.compile(
+    r"&#(?:[0-9]{1000,}+|[xX][0-9a-fA-F]{1000,}+);?"
+)  # more digits than Python reads as a number
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag inside a line, or a piece of code that goes with it."""
+    """A tag inside a line, or an element in it that is not translated."""
 
     text: str  # as it was written
     place: int  # in the text of the line without tags
     number: int
+    is_alone: bool  # encloses nothing that is translated
 
     @property
     def is_closing(self) -> bool:
@@ -83,26 +76,23 @@ class Tag:
 
     @property
     def given(self) -> str:
-        """How it is given to the model's guard of tags, short and under its number."""
-        is_alone = tag_name(self.text) in EMPTY_TAGS or self.text.endswith("/>") or self.text.count("<") > 1
-        name = written_name(self.text)
-        return f"<{'/' if self.is_closing else ''}{name} {self.number}{'/' if is_alone else ''}>"
+        """The short numbered tag that stands for it in the text to translate."""
+        begin, end = "</" if self.is_closing else "<", "/>" if self.is_alone else ">"
+        return f"{begin}{written_name(self.text)} {self.number}{end}"
 
 
 def html_parts(text: str, language: str, fits: Fits) -> list[Part]:
     """Return the parts of a piece of HTML."""
     parts: list[Part] = []
     line = Line()
-    end = 0
-    for match in PIECE.finditer(text):
-        line.add_text(text[end : match.start()])
-        end = match.end()
-        if match["code"] or (match["tag"] and match["name"].lower() in INLINE):
-            line.add_tag(match.group())
+    for token in html_tokens(text):
+        if token.kind == "text":
+            line.add_text(token.text)
+        elif token.name in INLINE or token.name in CODE:
+            line.add_tag(token)
         else:
-            parts += [*line.parts(language, fits), Part(match.group())]
+            parts += [*line.parts(language, fits), Part(token.text)]
             line = Line()
-    line.add_text(text[end:])
     return [*parts, *line.parts(language, fits)]
 
 
@@ -110,22 +100,25 @@ class Line:
     """Text between two tags that end a line, and the tags inside it."""
 
     def __init__(self) -> None:
-        self.plain = ""
+        self.texts: list[str] = []
+        self.length = 0
         self.tags: list[Tag] = []
 
     def add_text(self, text: str) -> None:
-        """Go on with text, in which characters may be escaped."""
-        self.plain += html.unescape(text)
+        """Append text, in which characters may be escaped."""
+        self.texts.append(unescaped(text))
+        self.length += len(self.texts[-1])
 
-    def add_tag(self, text: str) -> None:
-        """Go on with a tag."""
-        self.tags.append(Tag(text, len(self.plain), len(self.tags)))
+    def add_tag(self, token: Token) -> None:
+        """Append a tag."""
+        is_alone = token.kind == "markup" or token.name in EMPTY_TAGS or token.text.endswith("/>")
+        self.tags.append(Tag(token.text, self.length, len(self.tags), is_alone))
 
     def parts(self, language: str, fits: Fits) -> Iterator[Part]:
         """Yield the sentences of the line with their tags, and what stands between them."""
-        texts = [segment.text for segment in segments_of(self.plain, language, fits)] or [""]
+        texts = [segment.text for segment in segments_of("".join(self.texts), language, fits)] or [""]
         ends = list(accumulate(map(len, texts)))
-        for text, end, tags in zip(texts, ends, self.shared_out(ends), strict=True):
+        for text, end, tags in zip(texts, ends, self.tags_of_stretches(ends), strict=True):
             start = end - len(text)
             whole = with_tags(text, start, [(tag.place, tag.text) for tag in tags], html_escape)
             if has_words(text):
@@ -134,15 +127,20 @@ class Line:
             elif whole:
                 yield Part(whole)
 
-    def shared_out(self, ends: Sequence[int]) -> list[list[Tag]]:
+    def tags_of_stretches(self, ends: Sequence[int]) -> list[list[Tag]]:
         """Return each stretch's tags: closing ones stay with what is before them, others with what follows."""
-        shares: list[list[Tag]] = [[] for _ in ends]
+        tags: list[list[Tag]] = [[] for _ in ends]
         i = 0
         for tag in self.tags:
             while i < len(ends) - 1 and (ends[i] < tag.place or (ends[i] == tag.place and not tag.is_closing)):
                 i += 1
-            shares[i].append(tag)
-        return shares
+            tags[i].append(tag)
+        return tags
+
+
+def unescaped(text: str) -> str:
+    """Return the text that a piece of HTML without tags stands for."""
+    return html.unescape(ENDLESS_NUMBER.sub("\ufffd", text))
 
 
 def html_escape(text: str) -> str:

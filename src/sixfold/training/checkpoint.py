@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sixfold.errors import TrainingError, WorkError
-from sixfold.files import BLANK, disk_hint, is_sealed, make_folder, seal, settle, sha256, sync
+from sixfold.files import BLANK, disk_hint, is_sealed, make_durable, make_folder, seal, sha256, sync
 from sixfold.models.folder import Json
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
@@ -65,7 +65,7 @@ class CheckpointStore:
             content = {**checkpoint.state, "sha256": {**digests(temporary), STATE: BLANK}}
             (temporary / STATE).write_bytes(seal(json.dumps(content)))
             for name in (WEIGHTS, OPTIMIZER, STATE):
-                settle(temporary / name)
+                make_durable(temporary / name)
             sync(temporary)
             self.put_in_place(temporary, step)
         except (OSError, SafetensorError) as error:

@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Batches, Position
 from sixfold.data.shards import Corpus
 from sixfold.machine import choose_device
 from sixfold.models.encoder_decoder import count_parameters
-from sixfold.ticks import Tick
 from sixfold.training.base import read_base
 from sixfold.training.micro_batches import num_data_parallel
 from sixfold.training.recipe import Plan, Recipe, merge
@@ -56,15 +56,15 @@ class Estimate:
     disk_bytes: int
 
 
-def estimate(task: Task, request: Request, tick: Tick) -> Estimate:
+def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
     """Plan a training and measure a few of its steps on a sample of the data."""
     began = time.monotonic()
     prepare_machine()
     device, wishes = choose_device(request.device), request.wishes(task)
-    examples = task.read(request.inputs)
+    examples = task.read(request.inputs, wishes)
     base = None if request.init is None else read_base(request.init, task.name)
     inherited = task.inherit(base, examples, wishes) if base else {}
-    survey = task.survey(examples, 1, tick)
+    survey = task.survey(examples, 1, on_progress)
     plan = propose(task, survey, merge(task.recipe, inherited, wishes), device, base)
     recipe, processor = plan.recipe, task.fit(survey, plan.recipe, base)
     read_seconds = time.monotonic() - began
@@ -140,9 +140,9 @@ def measure_steps(learner: Learner, model: nn.Module, corpus: Corpus, recipe: Re
     while len(seconds) < MOST_STEPS and (
         len(seconds) < WARM_STEPS + FEWEST_STEPS or sum(seconds[WARM_STEPS:]) < ENOUGH_SECONDS
     ):
-        began, seed = time.monotonic(), len(seconds)
-        batch = learner.collate(corpus.read(next(batches)[0]), seed)
-        stepper.train_step(batch, learning_rate=0.0, seed=(1, seed))
+        began, step = time.monotonic(), len(seconds)
+        batch = learner.collate(corpus.read(next(batches)[0]), seed=step)
+        stepper.train_step(batch, learning_rate=0.0, step=step)
         seconds.append(time.monotonic() - began)
         targets.append(batch.num_targets)
     measured, counted = sum(seconds[WARM_STEPS:]), sum(targets[WARM_STEPS:])

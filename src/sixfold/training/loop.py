@@ -66,7 +66,7 @@ class Trainer:
                 rate = learning_rate(config, self.recipe.model.d_model, step, progress)
                 self.warm_up_dropout(progress)
                 batch = self.learner.collate(self.corpus.read(examples), mixed_seed(self.seed, step))
-                result = self.stepper.train_step(batch, rate, (self.seed, step))
+                result = self.stepper.train_step(batch, rate, step)
                 state.step, state.position = step, position
                 if result.is_finite:
                     self.reporter.step(state, result, rate, batch)

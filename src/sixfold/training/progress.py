@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,15 +63,23 @@ class Progress(Protocol):
         """Stop showing."""
 
 
-def make_progress(is_quiet: bool = False) -> Progress:
-    """Return the progress that suits where standard error goes."""
-    if is_quiet:
-        return Silence()
+@contextmanager
+def progress_for(choice: Progress | bool) -> Iterator[Progress]:
+    """Yield what shows a run, closed at the end: the given object, or for True what suits standard error."""
+    shown = choice if not isinstance(choice, bool) else default_progress() if choice else Silence()
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def default_progress() -> Progress:
+    """Return a panel in a terminal, and plain lines in a log, a pipe or a notebook."""
     return Panel() if sys.stderr.isatty() else PlainLines()
 
 
 class Silence:
-    """Shows nothing: for ranks other than the first, and for use as a library."""
+    """Shows nothing: for ranks other than the first, and where nobody looks."""
 
     def say(self, message: str) -> None:
         """Show nothing."""

@@ -27,7 +27,7 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    steps: int = Field(100_000, ge=1)
+    steps: int = Field(100_000, ge=1, description="training steps at most")
     minutes: float = Field(0.0, ge=0, description="a wall-clock budget; 0: none")
     batch_tokens: int = Field(25_000, ge=1, description="tokens of the longer side in one step, padding included")
     accumulate: int = Field(1, ge=1, le=4096, description="parts a step is computed in, to save memory")
@@ -43,7 +43,7 @@ class TrainConfig(BaseModel):
     frozen: list[str] = Field([], description="beginnings of the names of weights that are not trained")
     schedule: Literal["inverse_square_root", "linear_decay", "cosine"] = "inverse_square_root"
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
-    warmup_steps: int = Field(4000, ge=1)
+    warmup_steps: int = Field(4000, ge=1, description="steps of learning-rate warm-up")
     dropout_rise: float = Field(0.0, ge=0, le=1, description="share of the run in which dropout rises from 0")
     max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
     skip_nonfinite: int = Field(

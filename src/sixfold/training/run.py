@@ -89,7 +89,9 @@ def run(task: Task, request: Request, progress: Progress) -> Outcome:
             model = starting_model(task, setup, request, device)
             return_freed_memory()
             trainer = make_trainer(task, setup, model, run_folder, ranks, shown, began)
-            return train(trainer, request, shown)
+            outcome = train(trainer, request, shown)
+    shown.say(say_outcome(outcome))
+    return outcome
 
 
 def refuse(request: Request, run_folder: RunFolder) -> None:
@@ -139,7 +141,7 @@ def make_trainer(
     state = RunState(threads=num_data_parallel(config.batch_tokens, device, ranks.world))
     store = CheckpointStore(run_folder.checkpoints)
     stepper = Stepper(
-        learner.loss, model, config, state.threads, ranks, lambda text: shown.say(f"warning: {text}")
+        learner.loss, model, config, state.threads, ranks, setup.seed, lambda text: shown.say(f"warning: {text}")
     )
     clock = Clock(config, ranks, began)
     log = MetricsLog(run_folder.training / "log.jsonl")

@@ -62,8 +62,8 @@ class Setup:
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
     """Read the data, decide everything, and write it below `training/`."""
     seed, wishes = 1 if request.seed is None else request.seed, request.wishes(task)
-    examples = task.read(request.inputs)
-    held_out = task.read(request.valid) if request.valid else None
+    examples = task.read(request.inputs, wishes)
+    held_out = task.read(request.valid, wishes) if request.valid else None
     import_ahead()
     base = None if request.init is None else read_base(request.init, task.name)
     inherited = task.inherit(base, examples, wishes) if base else {}

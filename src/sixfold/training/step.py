@@ -45,9 +45,11 @@ class Stepper:
         config: TrainConfig,
         num_threads: int = 1,
         ranks: Ranks = ALONE,
+        seed: int = 1,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.loss, self.model, self.config, self.ranks, self.warn = loss, model, config, ranks, warn
+        self.loss, self.model, self.config, self.ranks = loss, model, config, ranks
+        self.seed, self.warn = seed, warn
         self.device = next(model.parameters()).device
         self.optimizer = make_optimizer(model, config)
         self.objective = ranks.wrap(Objective(loss, model))
@@ -61,9 +63,9 @@ class Stepper:
         is_alone = self.ranks.world == 1 and self.device.type == "cpu"
         self.micro_batches = MicroBatches(self.loss, self.model, self.objective, count if is_alone else 1)
 
-    def train_step(self, batch: Batch, learning_rate: float, seed: tuple[int, ...]) -> StepResult:
-        """Learn from one batch; dropout is drawn from the seed, so that a resumed run repeats an unbroken one."""
-        loss = self.forward_and_backward(batch, seed)
+    def train_step(self, batch: Batch, learning_rate: float, step: int) -> StepResult:
+        """Learn from one batch; seed and step decide dropout, so that a resumed run repeats an unbroken one."""
+        loss = self.forward_and_backward(batch, step)
         grad_norm = clip_each(self.model, self.config.max_grad_norm)
         result = StepResult(loss, grad_norm)
         if result.is_finite:
@@ -73,21 +75,21 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         return result
 
-    def forward_and_backward(self, batch: Batch, seed: tuple[int, ...]) -> float:
+    def forward_and_backward(self, batch: Batch, step: int) -> float:
         """Add up the gradients of a batch, in more parts if the memory runs out; return the loss of a target."""
         parts = self.config.accumulate
         while True:
             try:
-                return self.accumulate(batch, parts, seed)
+                return self.accumulate(batch, parts, step)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                self.refuse_unsplittable(batch, parts)
+                self.refuse_unsplittable(batch, parts, step)
             self.optimizer.zero_grad(set_to_none=True)  # what was added up before the memory ran out
             parts *= 2
-            self.warn(f"the memory ran out; the step is computed in {parts} parts")
+            self.warn(f"the memory ran out at step {step}; it is computed in {parts} parts")
 
-    def accumulate(self, batch: Batch, parts: int, seed: tuple[int, ...]) -> float:
+    def accumulate(self, batch: Batch, parts: int, step: int) -> float:
         """Add up the gradients of all parts of a batch; return the loss of a target."""
         total = 0.0
         for part in range(parts):
@@ -97,7 +99,7 @@ class Stepper:
                 self.ranks.world / batch.num_targets if rows else 0.0
             )  # ranks' gradients are averaged, not added
             with self.exchanging(part == parts - 1):
-                loss = self.micro_batches.backward(taken, weight, (*seed, self.ranks.rank, part))
+                loss = self.micro_batches.backward(taken, weight, (self.seed, step, self.ranks.rank, part))
             total += loss if rows else 0.0
         return self.ranks.total(total) / batch.num_targets
 
@@ -107,11 +109,11 @@ class Stepper:
             return self.objective.no_sync()
         return nullcontext()
 
-    def refuse_unsplittable(self, batch: Batch, parts: int) -> None:
+    def refuse_unsplittable(self, batch: Batch, parts: int, step: int) -> None:
         """Raise if a step that ran out of memory cannot be computed in more parts."""
         if parts >= len(batch) or self.ranks.world > 1:  # the other ranks would wait for this one for ever
             raise TrainingError(
-                f"The memory ran out in a step that was computed in {parts} parts.",
+                f"The memory ran out at step {step}, computed in {parts} parts.",
                 f"--resume --set train.accumulate={2 * parts}, or train a smaller model.",
             )
 

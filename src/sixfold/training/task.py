@@ -16,12 +16,12 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
 from sixfold.settings import Wishes
-from sixfold.ticks import Tick
 from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, Recipe
 
@@ -195,10 +195,10 @@ class Task(Protocol):
     def detect(self, inputs: Inputs) -> bool:
         """Return whether this data is of this task."""
 
-    def read(self, inputs: Inputs) -> Opaque:
+    def read(self, inputs: Inputs, wishes: Wishes) -> Opaque:
         """Open the examples in files; every `iter()` starts from the beginning, and `paths` are the files."""
 
-    def survey(self, examples: Opaque, seed: int, tick: Tick) -> Opaque:
+    def survey(self, examples: Opaque, seed: int, on_progress: OnProgress) -> Opaque:
         """Look at all examples once, count them (`num_examples`), and keep a sample."""
 
     def propose(self, survey: Opaque, wishes: Wishes, device: str, pace: float) -> Plan:
@@ -219,7 +219,7 @@ class Task(Protocol):
     def load_processor(self, folder: Path) -> Opaque:
         """Read what `save_processor` wrote."""
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
         """Encode training and validation examples into shards."""
 
     def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:

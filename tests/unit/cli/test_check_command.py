@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,24 @@ import pytest
 from sixfold.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
+INTERRUPTED = """
+import os, signal
+from sixfold.cli import main
+from sixfold.data import check
+
+check_pairs = check.check_pairs
+
+def interrupted(*arguments, keep):
+    def keep_and_press_ctrl_c(pair):
+        keep(pair)
+        print(len(os.listdir()), "files", flush=True)
+        signal.raise_signal(signal.SIGINT)
+
+    return check_pairs(*arguments, keep=keep_and_press_ctrl_c)
+
+check.check_pairs = interrupted
+main()
+"""
 
 
 @pytest.fixture
@@ -88,6 +104,18 @@ def test_one_file_is_cleaned_into_a_tsv_file(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "clean.tsv").read_text() == "a cat\teine Katze\n"
 
 
+def test_it_says_which_keys_were_read_and_reads_those_that_are_asked_for(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"question": "one", "answer": "eins", "note": "?"}\n' * 2)
+    code, _, messages = run(tmp_path / "a.jsonl")
+    assert code == 2
+    assert "found question, answer, note" in messages
+    assert "--set 'data.languages=[question, answer]'" in messages
+    code, output, _ = run(tmp_path / "a.jsonl", "--set", "data.languages=[answer, question]")
+    assert code == 0
+    assert "source (answer): 1.0 words a line" in output
+    assert "target (question): 1.0 words a line" in output
+
+
 def test_it_reads_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\teine Katze\n")))
     assert run("-")[0] == 0
@@ -133,13 +161,10 @@ def test_a_folder_that_is_not_there_is_named(run: Run, files: tuple[Path, Path],
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_an_interrupted_check_leaves_no_files(tmp_path: Path) -> None:
-    for name in ("a.en", "a.de"):
-        (tmp_path / name).write_text("".join(f"sentence number {number}\n" for number in range(400_000)))
-    code = "from sixfold.cli import main; main()"
+    for name, words in (("a.en", "sentence number"), ("a.de", "Satz Nummer")):
+        (tmp_path / name).write_text("".join(f"{words} {number}\n" for number in range(1000)))
     arguments = ["check", "a.en", "a.de", "--write-clean", "clean"]
-    with subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=tmp_path) as process:
-        while len(list(tmp_path.iterdir())) < 4 and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], cwd=tmp_path, capture_output=True)
+    assert done.stdout == b"4 files\n"
+    assert done.returncode == 130
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "a.en"]

@@ -9,13 +9,13 @@ import typer
 
 import sixfold
 from sixfold.cli import app
-from sixfold.cli.settings import known_settings
+from sixfold.cli.set_option import known_settings
 
 Command = Callable[..., tuple[int, str, str]]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 NAMES = sorted(COMMANDS)
 MOST_FLAGS = 12
-SETTABLE = {"train", "plan", "translate", "score", "serve"}
+SETTABLE = {"check", "evaluate", "train", "plan", "translate", "score", "serve"}
 every_command = pytest.mark.parametrize("name", NAMES)
 
 
@@ -125,7 +125,7 @@ def test_a_flag_and_a_setting_that_say_the_same_are_refused(
     code, out, messages = command(*arguments, "--set", setting)
     assert (code, out) == (2, "")
     name = setting.partition("=")[0]
-    assert messages == f"error: {arguments[-2]} and --set {name} say the same.\nhint: Leave one of them out.\n"
+    assert messages == f"error: {arguments[-2]} and --set {name} set the same key.\nhint: Leave one of them out.\n"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ import pytest
 
 
 @pytest.mark.timeout(900)
-def test_without_a_network_the_demo_says_so_and_tells_its_story_with_the_phrasebook(tmp_path: Path) -> None:
-    environment = {**os.environ, "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+def test_without_a_network_the_demo_says_so_and_tells_its_story_with_the_phrasebook(
+    tmp_path: Path, compiled_cache: Path
+) -> None:
+    environment = {**os.environ, "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(compiled_cache)}
     done = subprocess.run(
-        [sys.executable, "-m", "sixfold", "demo", "-o", "demo", "--minutes", "0.3"],
+        [sys.executable, "-m", "sixfold", "demo", "-o", "demo", "--minutes", "0.2"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

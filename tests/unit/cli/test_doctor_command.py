@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ import typer
 from typer.testing import CliRunner
 
 from sixfold.cli.doctor import Extra, doctor, package_rows, requirements, versions
+from sixfold.kernels import build, dropout
+from sixfold.kernels.trial import Failure
 from sixfold.machine import PROBE_COMMAND, CpuProbe, PrecisionProbe, store_probe
 
 app = typer.Typer()
@@ -21,13 +24,13 @@ app.command()(doctor)
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(compiled_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the test a cache folder that knows a CPU on which bfloat16 needs a limit and int8 dies."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(compiled_cache))
     bfloat16 = PrecisionProbe("bfloat16", True, "AVX512_CORE", "died with SIGILL")
     int8 = PrecisionProbe("int8", False, "", "died with SIGILL")
     store_probe(CpuProbe(bfloat16, int8), PROBE_COMMAND)
-    return tmp_path
+    return compiled_cache
 
 
 @pytest.mark.usefixtures("cache")
@@ -57,6 +60,21 @@ def test_compiled_kernels_that_are_not_used_are_named_with_the_reason(monkeypatc
     monkeypatch.setenv("SIXFOLD_KERNELS", "off")
     result = CliRunner().invoke(app)
     assert "not all used, so the CPU is slower: SIXFOLD_KERNELS says so" in result.stdout
+
+
+def test_kernels_that_could_not_be_compiled_are_tried_again(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    failure = Failure("compiling failed: long ago", is_final=True)
+    monkeypatch.setattr(build, "first_failure", lambda *_: failure)
+    monkeypatch.setattr(build, "opened", functools.cache(build.opened.__wrapped__))
+    assert dropout.kernels().reason == failure.reason
+    assert list((cache / "sixfold").glob("*.refused"))
+    tried: list[str] = []
+    again = Failure("compiling failed: no space left on the device", is_final=False)
+    monkeypatch.setattr(build, "first_failure", lambda *_: tried.append("again") or again)
+    result = CliRunner().invoke(app)
+    assert tried
+    assert "no space left" in result.stdout
+    assert "long ago" not in result.stdout
 
 
 @pytest.mark.usefixtures("cache")

@@ -220,3 +220,40 @@ def test_wrong_options_are_refused(command: Command, files: tuple[str, str], opt
     code, _, messages = command("train", *files, *option)
     assert code == 2
     assert option[0] in messages
+
+
+def test_learned_positions_too_few_for_the_text_are_refused_before_it_is_encoded(
+    command: Command, files: tuple[str, str]
+) -> None:
+    settings = ["--set", "model.positions=learned", "--set", "model.max_positions=64"]
+    code, _, messages = command("train", *files, "-o", "model", *TEN_STEPS, *settings)
+    assert code == 2
+    assert "hint: Set model.max_positions=257, or data.max_tokens=63." in messages
+    assert not Path("model/training/data").exists()
+    assert command("train", *files, "-o", "model", *TEN_STEPS, *settings, "--set", "data.max_tokens=63")[0] == 0
+
+
+def test_a_tmx_file_is_trained_from_its_source_and_the_folder_knows_the_languages(
+    command: Command, files: tuple[str, str]
+) -> None:
+    lines = [Path(file).read_text().splitlines() for file in reversed(files)]
+    units = "".join(
+        f'<tu><tuv xml:lang="de"><seg>{de}</seg></tuv><tuv xml:lang="EN-US"><seg>{en}</seg></tuv></tu>'
+        for de, en in zip(*lines, strict=True)
+    )
+    start = '<tmx version="1.4"><header srclang="en-US"/><body>'
+    Path("a.tmx").write_text(f'<!DOCTYPE tmx SYSTEM "tmx14.dtd">{start}{units}</body></tmx>')
+    code, _, messages = command("train", "a.tmx", "-o", "model", *TEN_STEPS)
+    assert code == 0
+    assert "100 pairs (EN-US → de), " in messages
+    asked = ["--set", "data.languages=[de, en]"]
+    assert "100 pairs (de → en), " in command("train", "a.tmx", "-o", "other", *TEN_STEPS, *asked)[2]
+    languages = [json.loads(Path(name, "sixfold.json").read_text())["languages"] for name in ("model", "other")]
+    assert languages == [{"source": "EN-US", "target": "de"}, {"source": "de", "target": "en"}]
+
+
+def test_a_dropout_that_leaves_nothing_is_refused(command: Command, files: tuple[str, str]) -> None:
+    code, _, messages = command("train", *files, "-o", "model", "--set", "model.dropout=0.9999999999")
+    assert code == 2
+    assert "model.dropout cannot be 0.9999999999" in messages
+    assert "0.999" in messages

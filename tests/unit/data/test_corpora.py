@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sixfold.callbacks import no_progress
 from sixfold.data.corpora import cmudict, dates, fetch, files, home_assistant, known_corpora
 from sixfold.errors import ConfigError, DataError, DownloadError, MissingExtraError
-from sixfold.ticks import silent
 
 COMPONENTS = [f"component_{number}" for number in range(200)]
 
@@ -135,14 +135,14 @@ def test_no_pairs_are_refused(tmp_path: Path) -> None:
 
 def test_ticks_rise_to_the_number_of_pairs(tmp_path: Path) -> None:
     done: list[int] = []
-    fetch("phrasebook", tmp_path, num_pairs=100, tick=done.append)
+    fetch("phrasebook", tmp_path, num_pairs=100, on_progress=done.append)
     assert done == list(range(1, 121))  # train, and ten each for val and test
 
 
 def test_a_corpus_that_runs_dry_says_how_much_it_has() -> None:
     supply = itertools.cycle([(str(number), "same") for number in range(500)])
     with pytest.raises(ConfigError, match=r"1,000 pairs were asked for, but .* 500\.") as error:
-        files.fill(supply, files.sizes(1000), silent)
+        files.fill(supply, files.sizes(1000), no_progress)
     assert "--pairs" in error.value.hint
 
 

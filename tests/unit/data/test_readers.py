@@ -27,8 +27,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sixfold.data import streams
+from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pair, join_pairs, open_pairs, read_lines
-from sixfold.errors import DataError, MissingExtraError
+from sixfold.errors import ConfigError, DataError, MissingExtraError
 
 Sides = tuple[str, str]
 
@@ -458,8 +459,34 @@ def test_line_breaks_inside_a_record_become_spaces(tmp_path: Path) -> None:
 def test_three_languages_need_a_choice(tmp_path: Path) -> None:
     record = {"translation": {"en": "one", "fr": "un", "de": "eins"}}
     (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
-    assert "en, fr, de" in failure_of(lambda: list(open_pairs(tmp_path / "a.jsonl"))).message
+    failure = failure_of(lambda: list(open_pairs(tmp_path / "a.jsonl")))
+    assert "en, fr, de" in failure.message
+    assert failure.hint == "Name two of them, source first: --set 'data.languages=[en, fr]'"
     assert sides_of(open_pairs(tmp_path / "a.jsonl", languages=("de", "en"))) == [("eins", "one")]
+
+
+def test_the_two_keys_that_are_read_of_a_record_are_known_and_those_of_others_listed(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"question": "one", "answer": "eins"}\n')
+    assert open_pairs(tmp_path / "a.jsonl").sides == ("question", "answer")
+    swapped = open_pairs(tmp_path / "a.jsonl", languages=("answer", "question"))
+    assert (sides_of(swapped), swapped.sides) == ([("eins", "one")], ("answer", "question"))
+    failure = failure_of(lambda: open_pairs(tmp_path / "a.jsonl", languages=("en", "de")))
+    assert "expected en and de, found question, answer" in failure.message
+
+
+def test_languages_say_what_source_and_target_are_where_the_file_does_not(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"source": "one", "target": "eins", "id": 1}\n')
+    (tmp_path / "a.tsv").write_text("one\teins\n")
+    write_aligned(tmp_path, [("one", "eins")])
+    for paths in (("a.jsonl",), ("a.tsv",), ("a.en", "a.de")):
+        pairs = open_pairs(*(tmp_path / path for path in paths), languages=("en", "de"))
+        assert (sides_of(pairs), pairs.sides) == ([("one", "eins")], ("en", "de"))
+
+
+@pytest.mark.parametrize("value", ["en-de", ["en"], ["en", "en"], ["en", "de", "fr"], ["en", ""], [1, 2], {}])
+def test_languages_are_none_or_two(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"data\.languages names two different languages"):
+        asked_languages(value)
 
 
 def test_the_first_language_of_a_tmx_file_is_the_source_in_every_unit(tmp_path: Path) -> None:
@@ -494,12 +521,34 @@ def test_a_tmx_file_may_be_utf16(tmp_path: Path) -> None:
     [
         '<!DOCTYPE tmx [<!ENTITY a "aaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>',
         '<!DOCTYPE tmx [<!ENTITY secret SYSTEM "file:///etc/hostname">]>',
-        '<!DOCTYPE tmx SYSTEM "http://localhost/tmx14.dtd">',
+        '<!DOCTYPE tmx SYSTEM "tmx14.dtd" [<!ENTITY a "a">]>',
+        "<!DOCTYPE tmx []>",
     ],
 )
-def test_a_doctype_is_refused(doctype: str, tmp_path: Path) -> None:
+def test_a_doctype_that_declares_anything_itself_is_refused(doctype: str, tmp_path: Path) -> None:
     (tmp_path / "a.tmx").write_text(tmx([("one", "eins")], before=doctype))
-    assert "line 2: a DOCTYPE is refused" in failure_of(lambda: list(open_pairs(tmp_path / "a.tmx"))).message
+    message = failure_of(lambda: list(open_pairs(tmp_path / "a.tmx"))).message
+    assert "line 2: a DOCTYPE with declarations of its own is refused" in message
+
+
+DTDS = [
+    '<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n',
+    '<!DOCTYPE tmx PUBLIC "-//LISA OSCAR:1998//DTD for Translation Memory eXchange//EN" "tmx14.dtd">\n',
+]
+
+
+@pytest.mark.parametrize("doctype", DTDS)
+def test_a_dtd_that_is_only_referred_to_is_allowed_and_never_read(doctype: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tmx14.dtd")  # opening it would wait for ever
+    (tmp_path / "a.tmx").write_text(tmx([("one", "eins")], before=doctype))
+    assert sides_of(open_pairs(tmp_path / "a.tmx")) == [("one", "eins")]
+
+
+def test_an_entity_that_only_a_dtd_could_explain_is_refused_instead_of_left_out(tmp_path: Path) -> None:
+    content = tmx([("one", "eins")], before=DTDS[0]).replace("eins", "ein&nbsp;s")
+    (tmp_path / "a.tmx").write_text(content)
+    failure = failure_of(lambda: list(open_pairs(tmp_path / "a.tmx")))
+    assert "line 5: the entity &nbsp; is not part of XML" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -510,10 +559,74 @@ def test_broken_xml_is_named(damage: tuple[str, str], tmp_path: Path) -> None:
     assert "a.tmx: not well-formed XML" in failure_of(lambda: list(open_pairs(tmp_path / "a.tmx"))).message
 
 
+Texts = dict[str, str]
+
+
+def tmx_of(units: list[Texts], srclang: str = "", own: str = "") -> str:
+    """Return a TMX file whose header, and each of whose units, may say a source language."""
+    header = f'<header srclang="{srclang}"/>' if srclang else "<header/>"
+    start = f'<tu srclang="{own}">' if own else "<tu>"
+    body = "".join(
+        start + "".join(f'<tuv xml:lang="{tag}"><seg>{text}</seg></tuv>' for tag, text in unit.items()) + "</tu>"
+        for unit in units
+    )
+    return f'<?xml version="1.0"?><tmx version="1.4">{header}<body>{body}</body></tmx>'
+
+
+GERMAN_FIRST: list[Texts] = [{"de": "eins", "en-US": "one"}, {"en-US": "two", "de": "zwei"}]
+
+
+@pytest.mark.parametrize("srclang", ["en-US", "EN-us", "en", "en_US"])
+def test_srclang_says_which_side_of_a_tmx_file_is_the_source(srclang: str, tmp_path: Path) -> None:
+    for number, content in enumerate(
+        (tmx_of(GERMAN_FIRST, srclang), tmx_of(GERMAN_FIRST, own=srclang), tmx_of(GERMAN_FIRST, "*all*", srclang))
+    ):
+        (tmp_path / f"{number}.tmx").write_text(content)
+        pairs = open_pairs(tmp_path / f"{number}.tmx")
+        assert sides_of(pairs) == [("one", "eins"), ("two", "zwei")]
+        assert pairs.sides == ("en-US", "de")
+
+
+@pytest.mark.parametrize("srclang", ["", "*all*", "*ALL*", "fr"])
+def test_a_srclang_that_tells_nothing_leaves_the_first_language_as_the_source(
+    srclang: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.tmx").write_text(tmx_of(GERMAN_FIRST, srclang))
+    pairs = open_pairs(tmp_path / "a.tmx")
+    assert (sides_of(pairs), pairs.sides) == ([("eins", "one"), ("zwei", "two")], ("de", "en-US"))
+
+
+def test_two_of_several_languages_of_a_tmx_file_are_read_when_they_are_named(tmp_path: Path) -> None:
+    units = [{"fr": "un", "de-AT": "eins", "EN-us": "one"}, {"de": "zwei", "en-GB": "two"}, {"fr": "t", "de": "d"}]
+    (tmp_path / "a.tmx").write_text(tmx_of(units, "fr"))
+    assert sides_of(open_pairs(tmp_path / "a.tmx", languages=("en", "de"))) == [
+        ("one", "eins"), ("two", "zwei"), ("", "d"),
+    ]  # fmt: skip
+
+
+def test_a_language_that_is_asked_for_is_read_from_its_nearest_variety(tmp_path: Path) -> None:
+    (tmp_path / "a.tmx").write_text(tmx_of([{"en": "e", "en-US": "us", "en-GB": "gb", "pt": "p"}]))
+    for asked, expected in (("en-us", "us"), ("en-gb", "gb"), ("en", "e"), ("en-AU", "e")):
+        assert sides_of(open_pairs(tmp_path / "a.tmx", languages=(asked, "pt-BR"))) == [(expected, "p")]
+
+
+@pytest.mark.parametrize("asked", [None, ("en", "it")])
+def test_a_choice_of_languages_that_a_tmx_file_leaves_open_or_cannot_meet_lists_what_it_has(
+    asked: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "a.tmx").write_text(tmx_of([{"de": "eins", "en": "one"}, {"en": "two", "fr": "deux"}], "en"))
+    failure = failure_of(lambda: open_pairs(tmp_path / "a.tmx", languages=asked))
+    assert "de (1), en (2), fr (1)" in failure.message
+    assert failure.hint == "Name two of them, source first: --set 'data.languages=[en, de]'"
+
+
 def test_a_third_language_in_a_tmx_file_is_named(tmp_path: Path) -> None:
     third = '<tu><tuv xml:lang="en"><seg>two</seg></tuv><tuv xml:lang="fr"><seg>deux</seg></tuv></tu>'
     (tmp_path / "a.tmx").write_text(tmx([("one", "eins")]).replace("</body>", third + "</body>"))
-    assert "found de, en, fr" in failure_of(lambda: list(open_pairs(tmp_path / "a.tmx"))).message
+    assert (
+        "more than two languages: en (2), de (1), fr (1)"
+        in failure_of(lambda: list(open_pairs(tmp_path / "a.tmx"))).message
+    )
 
 
 @pytest.mark.parametrize(

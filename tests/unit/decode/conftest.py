@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from sixfold.data.batches import pad
 from sixfold.decode.config import DecodeConfig
+from sixfold.decode.scoring import forced_batch
 from sixfold.decode.translate import Translator
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.text import Tokenizer
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
 
 WORDS = {
     "man": "Mann", "woman": "Frau", "dog": "Hund", "house": "Haus", "window": "Fenster", "tree": "Baum",
@@ -55,15 +54,19 @@ def trained(tokenizer: Tokenizer) -> Translator:
     return Translator([model], tokenizer, DecodeConfig())
 
 
+@pytest.fixture
+def brief(trained: Translator) -> Translator:
+    """Return the trained model with little patience for outputs that do not end."""
+    return Translator([trained.model], trained.tokenizer, DecodeConfig(extra_tokens=8))
+
+
 def train_step(
     model: EncoderDecoder, optimizer: torch.optim.Optimizer, tokenizer: Tokenizer, sources: list[str]
 ) -> None:
     """Learn from a few sentences."""
     source_ids, target_ids = tokenizer.encode_batch(sources), tokenizer.encode_batch([*map(translate, sources)])
-    source = torch.from_numpy(pad([[*ids, EOS_ID] for ids in source_ids]))
-    target_in = torch.from_numpy(pad([[BOS_ID, *ids] for ids in target_ids]))
-    target_out = torch.from_numpy(pad([[*ids, EOS_ID] for ids in target_ids]))
+    source, target_in, target_out = forced_batch(model, tokenizer.special, source_ids, target_ids)
     logits = model(source, target_in)
-    cross_entropy(logits.flatten(0, 1), target_out.flatten(), ignore_index=PAD_ID).backward()
+    cross_entropy(logits.flatten(0, 1), target_out.flatten(), ignore_index=tokenizer.special.pad).backward()
     optimizer.step()
     optimizer.zero_grad()

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from sixfold.decode.memory import in_halves, is_out_of_memory
+from sixfold.decode.memory import in_halves
 from sixfold.decode.search import Stepper
 from sixfold.decode.translate import Translator
 from sixfold.errors import WorkError
+from sixfold.machine import is_out_of_memory
 
 
 def room_for(most: int, sizes: list[int], error: Exception) -> Callable[[Sequence[int]], list[int]]:
@@ -53,14 +54,15 @@ def test_texts_are_translated_the_same_when_memory_runs_out(
 ) -> None:
     texts = ["old man", "the dog sees", "small house and tree", "blue", "old tree", "woman paints"] * 3
     expected = trained.search(texts)
-    start, sizes = Translator.start, []
+    engine, sizes = trained.decoder.engine, []
+    start = engine.start
 
-    def crowded(self: Translator, ids: list[list[int]], count: int = 1) -> Stepper:
-        sizes.append(len(ids))
-        if len(ids) > 4:
+    def crowded(sources: list[list[int]], prompts: list[list[int]]) -> Stepper:
+        sizes.append(len(sources))
+        if len(sources) > 4:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
-        return start(self, ids, count)
+        return start(sources, prompts)
 
-    monkeypatch.setattr(Translator, "start", crowded)
+    monkeypatch.setattr(engine, "start", crowded)
     assert trained.search(texts) == expected
     assert max(sizes) > 4

@@ -1,113 +1,37 @@
-"""Search, without a model: a function of the prefix stands for it, so that every hypothesis can be counted out."""
+"""Beam search without a model: a function of the prefix stands for it, so every hypothesis can be counted out."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
-
-from sixfold.decode import search
-from sixfold.decode.search import (
-    BeamOptions,
-    BeamStep,
-    Hypothesis,
-    beam_search,
-    greedy_search,
-    length_penalty,
+from tests.unit.decode.oracle import (
+    EOS,
+    Oracle,
+    PrefixStepper,
+    all_outputs,
+    assert_same,
+    judged,
+    run_beam,
+    search,
+    seeds,
 )
 
-BOS, EOS = 0, 1
+from sixfold.decode.search import NEVER, Beam, BeamOptions, BestFirst, Hypothesis, length_penalty
+
 ALPHAS = (0.0, 0.6, 1.0)
 
 every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
-seeds = st.integers(0, 2**32 - 1)
 unhurried = settings(max_examples=20, deadline=None)
 
 
-class Oracle:
-    """The log-probabilities of the next token: random, but decided by the sentence and its whole prefix."""
-
-    def __init__(self, seed: int, vocabulary: int = 4) -> None:
-        draw = np.random.default_rng(seed)
-        self.seed, self.vocabulary = seed, vocabulary
-        self.sharpness, self.wish_to_end = draw.uniform(0.3, 4), draw.uniform(-2, 2)
-        self.known: dict[tuple[int, ...], Tensor] = {}
-
-    def __call__(self, sentence: int, prefix: tuple[int, ...]) -> Tensor:
-        key = (sentence, *prefix)
-        if key not in self.known:
-            logits = self.sharpness * np.random.default_rng((self.seed, *key)).normal(size=self.vocabulary)
-            logits[EOS] += self.wish_to_end
-            self.known[key] = torch.from_numpy(logits).log_softmax(dim=0)
-        return self.known[key]
-
-
-class PrefixStepper:
-    """A stepper whose only memory is what a search told it: a row that is reordered wrongly is another prefix."""
-
-    def __init__(self, oracle: Oracle, sentences: list[int]) -> None:
-        self.oracle = oracle
-        self.sentences = sentences
-        self.prefixes: list[tuple[int, ...]] = [()] * len(sentences)
-        self.num_rows: list[int] = []
-
-    def step(self, tokens: Tensor) -> Tensor:
-        hypotheses = len(self.prefixes) // len(self.sentences)
-        self.num_rows.append(len(self.prefixes))
-        self.prefixes = [(*row, token) for row, token in zip(self.prefixes, tokens.tolist(), strict=True)]
-        rows = enumerate(self.prefixes)
-        return torch.stack([self.oracle(self.sentences[i // hypotheses], prefix[1:]) for i, prefix in rows])
-
-    def select(self, sentences: Tensor | None, rows: Tensor) -> None:
-        self.prefixes = [self.prefixes[row] for row in rows.tolist()]
-        if sentences is not None:
-            self.sentences = [self.sentences[i] for i in sentences.tolist()]
-
-
-def run_beam(
-    oracle: Oracle, sentences: list[int], limits: list[int], beam: int, alpha: float = 0.6, n_best: int = 1
-) -> list[list[Hypothesis]]:
-    """Search some sentences together."""
-    stepper = PrefixStepper(oracle, sentences)
-    return beam_search(stepper, torch.tensor(limits), BOS, EOS, BeamOptions(beam, alpha, n_best))
-
-
-def run_greedy(oracle: Oracle, sentences: list[int], limits: list[int], alpha: float = 0.0) -> list[Hypothesis]:
-    """Search some sentences together, greedily."""
-    return greedy_search(PrefixStepper(oracle, sentences), torch.tensor(limits), BOS, EOS, alpha)
-
-
-def all_outputs(oracle: Oracle, sentence: int, limit: int, alpha: float) -> list[Hypothesis]:
-    """Return every output of at most `limit` tokens, best first."""
-    others = [token for token in range(oracle.vocabulary) if token != EOS]
-    found = [
-        judged(oracle, sentence, (*words, EOS), limit, alpha)
-        for length in range(limit)
-        for words in itertools.product(others, repeat=length)
-    ]
-    return sorted(found, key=lambda each: -each.score)
-
-
-def judged(oracle: Oracle, sentence: int, tokens: tuple[int, ...], limit: int, alpha: float) -> Hypothesis:
-    """Return the hypothesis that these tokens are."""
-    steps = [oracle(sentence, tokens[:i]) for i in range(len(tokens))]
-    total = sum(float(step[token]) for step, token in zip(steps, tokens, strict=True))
-    is_cut = len(tokens) == limit and int(steps[-1].argmax()) != EOS
-    return Hypothesis(tokens, total, total / ((5 + len(tokens)) / 6) ** alpha, is_cut)
-
-
-def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
-    """Compare hypotheses: tokens and flags exactly, numbers within rounding."""
-    assert [(each.tokens, each.is_cut) for each in found] == [(each.tokens, each.is_cut) for each in expected]
-    for name in ("log_probability", "score"):
-        wanted = [getattr(each, name) for each in expected]
-        assert [getattr(each, name) for each in found] == pytest.approx(wanted, abs=1e-5)
+def run_greedy(oracle: Oracle, sentences: list[int], limits: list[int], alpha: float = 0.6) -> list[Hypothesis]:
+    """Search some sentences together with a beam of one."""
+    return [best for [best] in run_beam(oracle, sentences, limits, 1, alpha)]
 
 
 # The best of all
@@ -154,7 +78,7 @@ def plain_beam(
 
 @every_alpha
 @unhurried
-@given(seed=seeds, beam=st.integers(1, 5))
+@given(seed=seeds, beam=st.integers(2, 5))
 def test_a_narrow_beam_finds_what_a_plain_beam_search_finds(alpha: float, seed: int, beam: int) -> None:
     oracle, limits = Oracle(seed), [7, 3, 5]
     for sentence, found in enumerate(run_beam(oracle, [0, 1, 2], limits, beam, alpha, n_best=beam)):
@@ -183,42 +107,39 @@ def test_a_wider_beam_escapes_a_first_word_that_promises_too_much() -> None:
     assert run_beam(oracle, [0], [2], beam=2)[0][0].tokens == (3, EOS)
 
 
-# Greedy
+# A beam of one is greedy
 
 
-@unhurried
-@given(seed=seeds)
-def test_greedy_takes_the_most_probable_token_at_every_step(seed: int) -> None:
-    oracle, limit = Oracle(seed), 6
-    [found] = run_greedy(oracle, [0], [limit], alpha=0.6)
+def plain_greedy(oracle: Oracle, sentence: int, limit: int, alpha: float) -> Hypothesis:
+    """Take the most probable token at every step, and the end at the limit."""
     tokens: tuple[int, ...] = ()
     while EOS not in tokens:
-        tokens += (int(oracle(0, tokens).argmax()) if len(tokens) < limit - 1 else EOS,)
-    assert_same([found], [judged(oracle, 0, tokens, limit, 0.6)])
+        tokens += (int(oracle(sentence, tokens).argmax()) if len(tokens) < limit - 1 else EOS,)
+    return judged(oracle, sentence, tokens, limit, alpha)
 
 
+@every_alpha
 @unhurried
 @given(seed=seeds, limits=st.lists(st.integers(1, 7), min_size=1, max_size=4))
-def test_a_beam_of_one_is_greedy(seed: int, limits: list[int]) -> None:
+def test_a_beam_of_one_takes_the_most_probable_token_at_every_step(
+    alpha: float, seed: int, limits: list[int]
+) -> None:
     oracle, sentences = Oracle(seed), list(range(len(limits)))
-    beams = run_beam(oracle, sentences, limits, beam=1, alpha=0.0)
-    assert_same([best for [best] in beams], run_greedy(oracle, sentences, limits))
+    expected = [plain_greedy(oracle, sentence, limits[sentence], alpha) for sentence in sentences]
+    assert_same(run_greedy(oracle, sentences, limits, alpha), expected)
 
 
 # Limits, and sentences that do not disturb each other
 
 
 @unhurried
-@given(seed=seeds, limits=st.lists(st.integers(1, 8), min_size=2, max_size=5), beam=st.integers(2, 4))
+@given(seed=seeds, limits=st.lists(st.integers(1, 8), min_size=2, max_size=5), beam=st.integers(1, 4))
 def test_sentences_of_different_limits_are_found_together_as_alone(
     seed: int, limits: list[int], beam: int
 ) -> None:
-    oracle, sentences = Oracle(seed), list(range(len(limits)))
-    together = run_beam(oracle, sentences, limits, beam, n_best=2)
-    alone = [run_beam(oracle, [i], [limits[i]], beam, n_best=2)[0] for i in sentences]
-    assert together == alone
-    greedy_alone = [run_greedy(oracle, [i], [limits[i]])[0] for i in sentences]
-    assert run_greedy(oracle, sentences, limits) == greedy_alone
+    oracle, sentences, n_best = Oracle(seed), list(range(len(limits))), min(beam, 2)
+    together = run_beam(oracle, sentences, limits, beam, n_best=n_best)
+    assert together == [run_beam(oracle, [i], [limits[i]], beam, n_best=n_best)[0] for i in sentences]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
@@ -247,12 +168,9 @@ def test_a_sentence_that_is_done_costs_no_more_steps() -> None:
         oracle.known[1, *prefix] = torch.tensor([0.0, -50.0, 1.0, 0.0]).log_softmax(dim=0)
     oracle.known[1,] = torch.tensor([0.0, -50.0, 1.0, 0.0]).log_softmax(dim=0)
     for beam in (1, 3):
-        stepper = PrefixStepper(oracle, [0, 1])
-        beam_search(stepper, torch.tensor([9, 3]), BOS, EOS, BeamOptions(beam, 0.6, 1))
+        stepper, options = PrefixStepper(oracle, [0, 1]), BeamOptions(beam, 0.6, 1)
+        search(stepper, [9, 3], BestFirst(options, EOS), options).run()
         assert stepper.num_rows == [2, beam, beam]
-    stepper = PrefixStepper(oracle, [0, 1])
-    greedy_search(stepper, torch.tensor([9, 3]), BOS, EOS)
-    assert stepper.num_rows == [2, 1, 1]
 
 
 # Stopping early
@@ -266,16 +184,16 @@ def test_stopping_early_changes_nothing(alpha: float, n_best: int, seed: int) ->
     oracle, limits = Oracle(seed), [9, 4, 7]
     stopped = run_beam(oracle, [0, 1, 2], limits, 3, alpha, n_best)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "can_still_win", lambda beam, _: beam.scores[0] > search.NEVER)
+        patch.setattr(Beam, "can_still_win", lambda beam, _: beam.scores[0] > NEVER)
         assert run_beam(oracle, [0, 1, 2], limits, 3, alpha, n_best) == stopped
 
 
 def steps_of(oracles: Iterator[Oracle]) -> int:
     """Return how many steps the searches of one long sentence each take."""
-    total = 0
+    total, options = 0, BeamOptions(3, 0.6, 1)
     for oracle in oracles:
-        stepper = PrefixStepper(oracle, [0])
-        beam_search(stepper, torch.tensor([40]), BOS, EOS, BeamOptions(3, 0.6, 1))
+        stepper = PrefixStepper(oracle)
+        search(stepper, [40], BestFirst(options, EOS), options).run()
         total += len(stepper.num_rows)
     return total
 
@@ -306,102 +224,3 @@ def test_a_larger_penalty_prefers_longer_outputs() -> None:
         for alpha in (0.0, 0.6, 2.0)
     ]
     assert lengths == sorted(set(lengths))
-
-
-# What a search offers to others
-
-
-def test_a_rule_sees_each_prefix_and_its_input_and_decides_what_comes_next() -> None:
-    seen: set[tuple[int, ...]] = set()
-
-    def forbid_two(log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:
-        assert log_probs.size(0) == tokens.size(0) == sentence.numel()
-        assert (tokens[:, 0] == BOS).all()
-        seen.update((which, *row[1:]) for which, row in zip(sentence.tolist(), tokens.tolist(), strict=True))
-        return log_probs.index_fill(1, torch.tensor([2]), search.NEVER)
-
-    for seed in range(5):
-        oracle = Oracle(seed)
-        stepper = PrefixStepper(oracle, [0, 1])
-        found = beam_search(stepper, torch.tensor([6, 4]), BOS, EOS, BeamOptions(3, 0.6, 3), [forbid_two])
-        greedy = greedy_search(PrefixStepper(oracle, [0, 1]), torch.tensor([6, 4]), BOS, EOS, 0.6, [forbid_two])
-        for sentence, best in enumerate(found):
-            assert all(2 not in each.tokens for each in [*best, greedy[sentence]])
-            tokens = [each.tokens for each in best]
-            expected = [judged(oracle, sentence, each, 99, 0.6).score for each in tokens]
-            assert [each.score for each in best] == pytest.approx(expected, abs=1e-5)
-    assert {which for which, *_ in seen} == {0, 1}
-
-
-def test_rules_that_forbid_everything_leave_nothing() -> None:
-    def forbid_all(log_probs: Tensor, tokens: Tensor, sentence: Tensor) -> Tensor:  # noqa: ARG001
-        return torch.full_like(log_probs, search.NEVER)
-
-    stepper = PrefixStepper(Oracle(1), [0])
-    assert beam_search(stepper, torch.tensor([5]), BOS, EOS, BeamOptions(3, 0.6, 1), [forbid_all]) == [[]]
-
-
-@every_alpha
-@unhurried
-@given(seed=seeds, beam=st.integers(1, 4))
-def test_a_watcher_can_draw_the_whole_tree(alpha: float, seed: int, beam: int) -> None:
-    steps: list[BeamStep] = []
-    oracle, limits = Oracle(seed), [5, 7]
-    stepper = PrefixStepper(oracle, [0, 1])
-    found = beam_search(
-        stepper, torch.tensor(limits), BOS, EOS, BeamOptions(beam, alpha, beam), watch=steps.append
-    )
-    for sentence in (0, 1):
-        parents: list[tuple[int, ...]] = [()]
-        ended: dict[tuple[int, ...], float] = {}
-        for length, step in enumerate((each for each in steps if each.sentence == sentence), start=1):
-            assert step.length == length
-            branches = [(*parents[p], token) for p, token in zip(step.parents, step.tokens, strict=True)]
-            ended |= {b: s for b, s, is_end in zip(branches, step.scores, step.ended, strict=True) if is_end}
-            parents = [branch for branch, goes_on in zip(branches, step.went_on, strict=True) if goes_on]
-        assert {each.tokens: each.log_probability for each in found[sentence]}.items() <= ended.items()
-
-
-class Unnormalised(PrefixStepper):
-    """The same distribution as logits, in pieces of one sentence, the rest of the vocabulary never chosen."""
-
-    def step_logits(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        width = tokens.numel() // len(self.sentences)
-        log_probs = torch.nn.functional.pad(self.step(tokens), [0, 3], value=search.NEVER)
-        shift = torch.arange(log_probs.size(0)) * 0.37
-        yield from zip((log_probs + shift[:, None]).split(width), shift.split(width), strict=True)
-
-
-@every_alpha
-@unhurried
-@given(seed=seeds, beam=st.integers(1, 4))
-def test_logits_in_pieces_give_what_log_probabilities_give(alpha: float, seed: int, beam: int) -> None:
-    oracle, limits, options = Oracle(seed), torch.tensor([6, 3, 5]), BeamOptions(beam, alpha, beam)
-    found = beam_search(Unnormalised(oracle, [0, 1, 2]), limits, BOS, EOS, options)
-    expected = beam_search(PrefixStepper(oracle, [0, 1, 2]), limits, BOS, EOS, options)
-    for one, other in zip(found, expected, strict=True):
-        assert_same(one, other)
-    greedy = greedy_search(Unnormalised(oracle, [0, 1, 2]), limits, BOS, EOS)
-    assert_same(greedy, greedy_search(PrefixStepper(oracle, [0, 1, 2]), limits, BOS, EOS))
-
-
-@unhurried
-@given(seed=seeds, sentences=st.integers(1, 4), beam=st.integers(1, 5), blocks=st.integers(1, 40))
-def test_the_best_extensions_are_those_of_a_sort(seed: int, sentences: int, beam: int, blocks: int) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    numbers = torch.randn(sentences, beam, blocks * search.BLOCK, generator=draw)
-    offsets = torch.randn(sentences, beam, generator=draw)
-    count = min(2 * beam, numbers[0].numel())
-    scores, parents, tokens = search.best_extensions(numbers, offsets, count)
-    extended = numbers + offsets[:, :, None]
-    assert torch.equal(scores, extended.flatten(1).sort(dim=1, descending=True).values[:, :count])
-    rows = torch.arange(sentences)[:, None].expand_as(tokens)
-    assert torch.equal(extended[rows, parents, tokens], scores)
-
-
-@given(going_on=st.lists(st.booleans(), max_size=30))
-def test_sentences_that_go_on_close_up_and_few_are_moved(going_on: list[bool]) -> None:
-    order = search.closed_up(going_on)
-    assert sorted(order) == [i for i, is_open in enumerate(going_on) if is_open]
-    moved = [entry for place, entry in enumerate(order) if place != entry]
-    assert all(entry >= len(order) for entry in moved)

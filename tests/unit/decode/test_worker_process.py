@@ -43,7 +43,7 @@ def sent(message: Message) -> Message:
 
 @given(st.lists(st.floats(width=64), min_size=2, max_size=2), st.lists(st.integers(0, 2**40)), st.booleans())
 def test_a_hypothesis_arrives_with_every_bit(floats: list[float], tokens: list[int], is_cut: bool) -> None:
-    hypothesis = Hypothesis(tuple(tokens), *floats, is_cut, floats[0])
+    hypothesis = Hypothesis(tuple(tokens), *floats, is_cut)
     [[arrived]] = found_from(sent({"done": {"found": [[message_of(hypothesis)]]}}))
     assert type(arrived.tokens) is tuple
     assert bits(arrived) == bits(hypothesis)

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import sixfold
-from sixfold.decode import translate as module
+from sixfold.decode import token_budget
 from sixfold.decode import workers as pool
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import Hypothesis
@@ -43,7 +43,7 @@ def alone() -> Translator:
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches so small that several processes have work."""
-    monkeypatch.setattr(module, "BATCH_TOKENS", 64)
+    monkeypatch.setattr(token_budget, "BATCH_TOKENS", 64)
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def shared() -> Iterator[Translator]:
 
 def workers(translator: Translator) -> Workers:
     """Return what shares the translator's work."""
-    assert translator.workers is not None
-    return translator.workers
+    assert translator.decoder.workers is not None
+    return translator.decoder.workers
 
 
 def wait_for_child(translator: Translator) -> Child:
@@ -78,14 +78,14 @@ def eventually(holds: Callable[[], bool]) -> bool:
 def slow_down(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
     """Let this process search slowly, so that the others get their share; return what is searched here."""
     ours: list[Batch] = []
-    search_ids = translator.search_ids
+    decode_batch = translator.decoder.decode_batch
 
     def search(batch: Batch) -> list[list[Hypothesis]]:
         time.sleep(0.1)
         ours.append(batch)
-        return search_ids(batch)
+        return decode_batch(batch)
 
-    monkeypatch.setattr(translator, "search_ids", search)
+    monkeypatch.setattr(translator.decoder, "decode_batch", search)
     return ours
 
 
@@ -141,7 +141,7 @@ def test_a_few_texts_stay_in_this_process(shared: Translator) -> None:
 
 def test_a_translator_made_in_memory_works_alone(alone: Translator) -> None:
     made = Translator(alone.models, alone.tokenizer, alone.decode)
-    assert (made.num_workers, made.workers) == (1, None)
+    assert made.decoder.workers is None
     assert made.search(TEXTS) == alone.search(TEXTS)
 
 
@@ -151,15 +151,13 @@ def test_a_process_that_dies_is_an_error_and_the_next_search_starts_another(
     shared.search(TEXTS)
     child = wait_for_child(shared)
     os.kill(child.worker.process.pid, signal.SIGKILL)
-    begun = time.monotonic()
     with pytest.raises(WorkError, match="exit code -9"):
         shared.search(TEXTS)
-    assert time.monotonic() - begun < 20
     assert shared.search(TEXTS) == alone.search(TEXTS)
 
 
 def test_a_process_that_dies_before_it_is_ready_is_an_error(shared: Translator) -> None:
-    workers(shared).start(shared)
+    workers(shared).start(shared.decoder)
     [child] = workers(shared).children
     os.kill(child.worker.process.pid, signal.SIGKILL)
     with pytest.raises(WorkError, match="exit code -9"):
@@ -186,8 +184,9 @@ PARENT = """
 import sys, time
 import sixfold
 translator = sixfold.load(sys.argv[1], "cpu", num_workers=2)
-translator.workers.start(translator)
-print(translator.workers.children[0].worker.process.pid, flush=True)
+workers = translator.decoder.workers
+workers.start(translator.decoder)
+print(workers.children[0].worker.process.pid, flush=True)
 time.sleep(600)
 """
 
@@ -248,7 +247,7 @@ def test_a_folder_that_is_gone_is_said_as_it_would_be_here(
 
 
 def test_what_another_process_refuses_is_raised_here_as_what_it_is(shared: Translator) -> None:
-    workers(shared).start(shared)
+    workers(shared).start(shared.decoder)
     [child] = workers(shared).children
     todo: SimpleQueue[tuple[int, Batch]] = SimpleQueue()
     done: SimpleQueue[tuple[int, list[list[Hypothesis]]] | Exception] = SimpleQueue()
@@ -277,5 +276,5 @@ def test_a_process_computes_with_what_its_parent_computes_with(
         found = type("Found", (), {"kernels": has_kernels or None})
         monkeypatch.setattr(pool, "find_kernels", lambda found=found: found)
         monkeypatch.setattr("sixfold.kernels.mkl.slow_because", lambda reason=mkl_is_slow_because: reason)
-        Workers(Origin(str(MODEL)), 2).start(alone)
+        Workers(Origin(str(MODEL)), 2).start(alone.decoder)
     assert started == [("on", "off"), ("off", "on")]

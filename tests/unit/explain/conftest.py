@@ -1,4 +1,4 @@
-"""A small model that has learned something."""
+"""A small trained model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def quick(one_core: None) -> None:
 
 @pytest.fixture(scope="session")
 def phrases() -> Translator:
-    """Open the stored model of the phrasebook."""
+    """Return the stored phrasebook model."""
     return sixfold.load(PHRASES, device="cpu")
 
 

@@ -1,4 +1,4 @@
-"""The beam tree is what the search did, no more and no less."""
+"""The beam tree is exactly what the search did."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import NEVER, BeamStep
 from sixfold.decode.translate import Translator
 from sixfold.explain.beam_tree import ROOT, BeamTree, beam_tree
-from sixfold.explain.explanation import search_of, watched_search
+from sixfold.explain.explanation import explainable, traced_search
 
 END = 2
 
 
 def letters(tokens: Sequence[int]) -> list[str]:
-    """Write tokens as letters."""
+    """Return tokens as letters."""
     return ["-" if token == END else chr(ord("a") + token) for token in tokens]
 
 
 def spelled(tree: BeamTree, place: int) -> str:
-    """Return all tokens up to a node."""
+    """Return the tokens from the root to a node."""
     if place == ROOT:
         return ""
     return spelled(tree, tree.nodes[place].parent) + tree.nodes[place].piece
@@ -33,26 +33,26 @@ def test_two_steps_of_a_beam_of_two_give_the_tree_drawn_by_hand() -> None:
         0, 2, (1, 0, 0), (END, 4, END), (-2.5, -2.75, -4.0), (True, False, False), (False, True, False)
     )
     tree = beam_tree([first, second], (1, END), 2, 0.0, letters)
-    told = [(spelled(tree, place), node.fate, node.log_probability) for place, node in enumerate(tree.nodes)]
-    assert told == [
+    shown = [(spelled(tree, place), node.fate, node.log_probability) for place, node in enumerate(tree.nodes)]
+    assert shown == [
         ("a", "kept", -1.0), ("b", "kept", -2.0), ("d", "pruned", -3.0),
         ("b-", "ended", -0.5), ("ae", "left", -1.75), ("a-", "pruned", -3.0),
     ]  # fmt: skip
     assert spelled(tree, tree.winner) == "b-"
 
 
-def test_rows_that_only_fill_the_beam_are_not_shown() -> None:
+def test_impossible_extensions_are_not_shown() -> None:
     step = BeamStep(0, 1, (0, 0), (0, 1), (-1.0, NEVER), (False, False), (True, False))
     assert len(beam_tree([step], (), 2, 0.6, letters).nodes) == 1
 
 
 @pytest.mark.parametrize("beam", [1, 4, 7])
-def test_the_tree_holds_what_the_search_kept_ended_and_pruned(
+def test_the_tree_has_every_extension_that_the_search_kept_ended_or_pruned(
     phrases: Translator, sentences: list[str], beam: int
 ) -> None:
-    search = search_of(phrases, SearchOptions(beam=beam))
+    options = explainable(phrases, SearchOptions(beam=beam))
     for sentence in sentences[:6]:
-        found, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentence))
+        found, steps = traced_search(phrases, options, phrases.tokenizer.encode(sentence))
         tree = beam_tree(steps, found.tokens, beam, 0.6, phrases.tokenizer.pieces)
         prefixes = [""]
         for number, step in enumerate(steps):
@@ -66,11 +66,11 @@ def test_the_tree_holds_what_the_search_kept_ended_and_pruned(
             assert [tree.nodes[place].fate == "ended" for place in here] == list(step.ended)
 
 
-def test_every_kept_hypothesis_was_at_least_as_good_as_every_pruned_one_of_its_step(
+def test_kept_hypotheses_score_at_least_as_high_as_pruned_ones_of_the_same_step(
     phrases: Translator, sentences: list[str]
 ) -> None:
-    search = search_of(phrases, SearchOptions())
-    found, steps = watched_search(phrases, search, phrases.tokenizer.encode(sentences[0]))
+    options = explainable(phrases, SearchOptions())
+    found, steps = traced_search(phrases, options, phrases.tokenizer.encode(sentences[0]))
     tree = beam_tree(steps, found.tokens, 4, 0.6, phrases.tokenizer.pieces)
     for number in range(len(steps)):
         nodes = [node for node in tree.nodes if node.step == number]

@@ -1,4 +1,4 @@
-"""An explanation says what the translator does, and nothing else."""
+"""An explanation agrees with what the translator does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.translate import Translator
 from sixfold.errors import ConfigError
-from sixfold.explain import explain, find_habits
+from sixfold.explain import explain, measure_head_roles
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
@@ -26,16 +26,16 @@ def test_the_explained_translation_is_the_one_that_translate_gives(
         assert found.score == pytest.approx(expected.score, abs=1e-4)
 
 
-def test_the_tokens_probabilities_multiply_to_the_translations(phrases: Translator, sentences: list[str]) -> None:
+def test_token_probabilities_multiply_to_the_whole_translation(phrases: Translator, sentences: list[str]) -> None:
     found = explain(phrases, sentences[0])
     assert sum(choice.log_probability for choice in found.choices) == pytest.approx(
         found.log_probability, abs=1e-3
     )
     assert len(found.choices) == len(found.target_tokens)
     for choice in found.choices:
-        chances = [math.exp(number) for _, number in choice.alternatives]
-        assert chances == sorted(chances, reverse=True)
-        assert sum(chances) <= 1.0001
+        probabilities = [math.exp(number) for _, number in choice.alternatives]
+        assert probabilities == sorted(probabilities, reverse=True)
+        assert sum(probabilities) <= 1.0001
 
 
 def test_the_winner_of_the_tree_spells_the_translation(phrases: Translator, sentences: list[str]) -> None:
@@ -61,20 +61,20 @@ def test_every_layer_has_a_row_for_each_token(phrases: Translator, sentences: li
     ] * config.decoder_layers
 
 
-def test_links_name_words_that_tokens_have(phrases: Translator, sentences: list[str]) -> None:
+def test_alignment_links_refer_to_words_of_the_tokens(phrases: Translator, sentences: list[str]) -> None:
     found = explain(phrases, sentences[1])
     assert found.links
     assert {link[0] for link in found.links} <= {token.word for token in found.source_tokens}
     assert {link[1] for link in found.links} <= {token.word for token in found.target_tokens}
 
 
-def test_an_explanation_is_plain_data(phrases: Translator, sentences: list[str]) -> None:
-    habits = find_habits(phrases, sentences[:4])
-    found = explain(phrases, sentences[0], habits=habits, name="phrases")
-    assert json.loads(json.dumps(asdict(found), allow_nan=False))["habits"]["num_sentences"] == 4
+def test_an_explanation_is_json_compatible(phrases: Translator, sentences: list[str]) -> None:
+    roles = measure_head_roles(phrases, sentences[:4])
+    found = explain(phrases, sentences[0], head_roles=roles, name="phrases")
+    assert json.loads(json.dumps(asdict(found), allow_nan=False))["head_roles"]["num_sentences"] == 4
 
 
-def test_rules_of_the_search_are_obeyed_and_seen(phrases: Translator, sentences: list[str]) -> None:
+def test_forbidden_words_are_respected(phrases: Translator, sentences: list[str]) -> None:
     first = explain(phrases, sentences[1]).translation.split()[0]
     found = explain(phrases, sentences[1], SearchOptions(forbid=(first,)))
     assert first not in found.translation.split()
@@ -97,6 +97,6 @@ def test_any_text_is_explained_or_refused(phrases: Translator, text: str) -> Non
         SearchOptions(require=("Hund",)),
     ],
 )
-def test_a_search_without_a_readable_tree_is_refused(phrases: Translator, options: SearchOptions) -> None:
+def test_a_search_without_a_readable_beam_tree_is_refused(phrases: Translator, options: SearchOptions) -> None:
     with pytest.raises(ConfigError):
         explain(phrases, "The dog sleeps.", options)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
 from sixfold.kernels import attention as kernel
+from sixfold.kernels.attention_trial import trial
+from sixfold.kernels.build import COMPILERS, FLAGS
 from sixfold.nn import BlockConfig, MultiHeadAttention, attention, causal_mask
 
 pytestmark = [
@@ -132,3 +139,48 @@ def test_without_a_compiler_attention_is_the_same(monkeypatch: pytest.MonkeyPatc
 )
 def test_what_the_kernel_cannot_do_is_left_to_torch(projected: Tensor, sizes: list[int]) -> None:
     assert not kernel.is_possible(projected, 2, sizes)
+
+
+# The trial of a new library
+
+FOUND = [name for name in (*COMPILERS, "gcc-9", "gcc-10", "gcc-11") if shutil.which(name)]
+
+
+def compile_changed(folder: Path, compiler: str, pattern: str, replacement: str) -> str:
+    """Compile attention from a changed source."""
+    text, count = re.subn(pattern, replacement, kernel.SOURCE.read_text(encoding="utf-8"), count=1)
+    assert count == 1
+    (folder / "changed.c").write_text(text, encoding="utf-8")
+    library = folder / "changed.so"
+    subprocess.run([compiler, *FLAGS, "-w", folder / "changed.c", "-o", library, "-lm"], check=True)
+    return str(library)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (r"\(\*slope - mean\[l\]\)", "(*slope + mean[l])"),
+        (r"adds = block.first > 0", "adds = 0"),
+        (r"= exponential\(\*score - log_total", "= 1.01f * exponential(*score - log_total"),
+        (r"block.first \* o->mask_query", "0"),
+        (r"block.batch \* o->mask_batch", "0"),
+        (r"if \(!mask\[", "if (0 && mask["),
+        (r"scores\[j\] \* o->scale", "scores[j]"),
+        (r"total\[l\] > 0 \? 1 / total\[l\] : 0", "1 / total[l]"),
+    ],
+)
+def test_a_library_with_a_wrong_gradient_or_mask_fails_its_trial(
+    tmp_path: Path, pattern: str, replacement: str
+) -> None:
+    with pytest.raises(AssertionError):
+        trial(compile_changed(tmp_path, FOUND[0], pattern, replacement))
+
+
+@pytest.mark.parametrize("compiler", FOUND)
+def test_every_compiler_here_makes_a_library_that_passes_its_trial(tmp_path: Path, compiler: str) -> None:
+    trial(compile_changed(tmp_path, compiler, "^", ""))
+
+
+@pytest.mark.parametrize("compiler", [name for name in FOUND if "gcc" in name])
+def test_without_the_newer_builtin_of_gcc_12_the_trial_passes_too(tmp_path: Path, compiler: str) -> None:
+    trial(compile_changed(tmp_path, compiler, r"__has_builtin\(__builtin_shufflevector\)", "0"))

@@ -59,7 +59,15 @@ def test_key_value_heads_that_cannot_be_shared_evenly_are_refused_with_the_neare
 
 @pytest.mark.parametrize(
     "choices",
-    [{"layers": 6}, {"norm": "middle"}, {"norm_kind": "batch"}, {"activation": "tanh"}, {"norm_epsilon": 0.0}],
+    [
+        {"layers": 6},
+        {"norm": "middle"},
+        {"norm_kind": "batch"},
+        {"activation": "tanh"},
+        {"norm_epsilon": 0.0},
+        {"dropout": 0.9999999999},
+        {"dropout": float("nan")},
+    ],
     ids=str,
 )
 def test_an_unknown_key_or_an_impossible_value_is_refused(choices: dict[str, object]) -> None:

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from sixfold.errors import ConfigError
 from sixfold.kernels import dropout as kernel
 from sixfold.nn import Dropout
-from sixfold.nn.dropout import set_dropout
+from sixfold.nn.dropout import MAX_DROPOUT, set_dropout
 
 pytestmark = pytest.mark.usefixtures("seed", "kernels")
 
@@ -109,3 +110,18 @@ def test_the_probability_of_a_whole_model_can_be_set() -> None:
     torch.testing.assert_close(model(x), model[1][0](x))
     set_dropout(model, 0.9)
     assert (model(x) == 0).any()
+
+
+@pytest.mark.parametrize("p", [0.9999999999, 0.99999, 1.0, 1.5, -0.1, float("nan"), float("inf")])
+def test_a_probability_that_cannot_be_computed_with_is_refused_instead_of_dropping_nothing(p: float) -> None:
+    with pytest.raises(ConfigError, match=f"from 0 to {MAX_DROPOUT}, but is {p}"):
+        Dropout(p)
+    with pytest.raises(ConfigError, match="dropout"):
+        set_dropout(nn.Sequential(Dropout(0.1)), p)
+
+
+def test_the_largest_probability_keeps_one_element_in_a_thousand() -> None:
+    dropped = Dropout(MAX_DROPOUT)(torch.ones(4_000_000))
+    num_kept = int((dropped != 0).sum())
+    assert num_kept == pytest.approx(4000, abs=6 * 4000**0.5)
+    assert dropped.max() == pytest.approx(1 / (1 - MAX_DROPOUT), rel=1e-2)

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def client(server: Served) -> Iterator[httpx.Client]:
-    """Return a client of the server as it comes."""
+    """Return a client of the server with default settings."""
     with httpx.Client(base_url=server.address, timeout=30) as client:
         yield client

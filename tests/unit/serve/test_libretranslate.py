@@ -1,8 +1,9 @@
-"""The interface of LibreTranslate, with its real client and by hand."""
+"""LibreTranslate's API, with its official client and with plain requests."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def translate(client: httpx.Client, **fields: object) -> dict[str, object]:
     return response.json()
 
 
-def test_the_real_client_translates_detects_and_lists(server: Served) -> None:
+def test_the_official_client_translates_detects_and_lists(server: Served) -> None:
     client = LibreTranslateAPI(server.address)
     assert client.translate(SOURCES[0], "en", "de") == EXPECTED[0]
     assert client.translate(SOURCES[1], "auto", "de") == EXPECTED[1]
@@ -38,24 +39,24 @@ def test_the_real_client_translates_detects_and_lists(server: Served) -> None:
     assert client.languages() == [{"code": "en", "name": "English", "targets": ["de"]}]
 
 
-def test_a_batch_gives_what_the_command_gives_line_by_line(client: httpx.Client) -> None:
+def test_a_list_of_texts_gives_the_same_translations_as_the_command_line(client: httpx.Client) -> None:
     assert translate(client, q=SOURCES) == {"translatedText": EXPECTED}
 
 
 @pytest.mark.parametrize("kind", ["json", "data", "files"])
-def test_json_and_both_kinds_of_forms_give_the_same(client: httpx.Client, kind: str) -> None:
+def test_json_and_both_form_encodings_give_the_same(client: httpx.Client, kind: str) -> None:
     fields = ENGLISH | {"q": SOURCES[0], "format": "text"}
     given = {name: (None, value) for name, value in fields.items()} if kind == "files" else fields
     assert client.post("/translate", **{kind: given}).json() == {"translatedText": EXPECTED[0]}
 
 
-def test_paragraphs_come_back_with_their_spacing(client: httpx.Client) -> None:
+def test_spacing_and_line_breaks_are_preserved(client: httpx.Client) -> None:
     text = f"\n  {SOURCES[0]}   {SOURCES[1]}\r\n\n\t{SOURCES[2]} \n"
     expected = f"\n  {EXPECTED[0]}   {EXPECTED[1]}\r\n\n\t{EXPECTED[2]} \n"
     assert translate(client, q=text)["translatedText"] == expected
 
 
-def test_a_long_sentence_is_translated_in_parts_to_its_end(client: httpx.Client) -> None:
+def test_a_sentence_longer_than_the_model_reads_is_translated_completely(client: httpx.Client) -> None:
     clause = "the old man sees a dog"
     answer = translate(client, q=", ".join([clause] * 150))["translatedText"]
     translator = sixfold.load(MODEL, "cpu")
@@ -64,10 +65,10 @@ def test_a_long_sentence_is_translated_in_parts_to_its_end(client: httpx.Client)
         translator.tokenizer.encode(", ".join([clause] * 150))
     )
     whole = translator.search([", ".join([clause] * 150)])[0][0]
-    assert whole.source_is_cut  # the model alone would have cut it off
+    assert whole.source_is_cut  # the model alone would truncate it
 
 
-def test_an_identified_language_is_told_with_its_confidence(client: httpx.Client) -> None:
+def test_a_detected_language_is_returned_with_its_confidence(client: httpx.Client) -> None:
     found = translate(client, q=["A dog.", "A cat."], source="auto")
     assert found["detectedLanguage"] == [{"language": "en", "confidence": 100.0}] * 2
     assert "detectedLanguage" not in translate(client, q="A dog.")
@@ -82,11 +83,11 @@ def test_alternatives_are_other_translations_best_first(client: httpx.Client) ->
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", " — … \n", "!"])
-def test_a_text_without_words_stays_as_it_is(client: httpx.Client, text: str) -> None:
+def test_a_text_without_words_is_returned_unchanged(client: httpx.Client, text: str) -> None:
     assert translate(client, q=text) == {"translatedText": text}
 
 
-def test_addresses_and_placeholders_survive(client: httpx.Client) -> None:
+def test_addresses_and_placeholders_are_copied(client: httpx.Client) -> None:
     found = translate(client, q="See the dog at https://example.org/?a=1, {name}, or write to me@example.org.")
     for span in ("https://example.org/?a=1", "{name}", "me@example.org"):
         assert str(found["translatedText"]).count(span) == 1
@@ -104,14 +105,21 @@ def test_html_keeps_its_tags_and_escapes(client: httpx.Client) -> None:
     assert "dog" not in answer.replace("let the = 'dog'", "")
 
 
-def test_text_that_is_escaped_never_becomes_a_tag(client: httpx.Client) -> None:
+def test_a_picture_inside_the_html_comes_back(client: httpx.Client) -> None:
+    picture = f'<img alt="a dog"\n src="data:image/png;base64,{"iVBORw0KGgo" * 300}">'
+    answer = str(translate(client, q=f"<p>The dog {picture} sleeps.</p>", format="html")["translatedText"])
+    assert picture in answer
+    assert "iVBOR" not in answer.replace(picture, "")
+
+
+def test_escaped_text_never_becomes_a_tag(client: httpx.Client) -> None:
     text = html.escape("The <img src=x onerror=alert(1)> dog <script>alert(1)</script>")
     assert "<" not in str(translate(client, q=text, format="html")["translatedText"])
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=40), format=st.sampled_from(["text", "html"]))
-def test_any_text_is_answered(client: httpx.Client, text: str, format: str) -> None:
+def test_any_text_is_translated_without_an_error(client: httpx.Client, text: str, format: str) -> None:
     response = client.post("/translate", json=ENGLISH | {"q": text, "format": format})
     assert response.status_code == 200
 
@@ -128,16 +136,16 @@ def test_any_text_is_answered(client: httpx.Client, text: str, format: str) -> N
         ({"q": "\ud800"}, "surrogate"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(client: httpx.Client, fields: dict[str, object], message: str) -> None:
-    import json
-
+def test_an_invalid_request_is_refused_with_the_reason(
+    client: httpx.Client, fields: dict[str, object], message: str
+) -> None:
     content = json.dumps(ENGLISH | fields)
     response = client.post("/translate", content=content, headers={"content-type": "application/json"})
     assert response.status_code == 400
     assert message in response.json()["error"]
 
 
-def test_the_settings_for_a_page_are_told(client: httpx.Client) -> None:
+def test_the_frontend_settings_are_served(client: httpx.Client) -> None:
     found = client.get("/frontend/settings").json()
     assert found["charLimit"] == 50_000
     assert found["language"]["target"] == {"code": "de", "name": "German"}

@@ -1,4 +1,4 @@
-"""The server as a whole: its own interface, several models, its documentation, its numbers and its log."""
+"""The whole server: its own API, several models, documentation, metrics and the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODEL = COMPAT / "format-1-phrases"
 SECRET = "Zanzibar giraffe"
 
 
-def test_every_sentence_is_told_with_its_alignment_and_its_alternatives(client: httpx.Client) -> None:
+def test_every_sentence_has_its_alignment_and_alternatives(client: httpx.Client) -> None:
     text = "The old man sees a dog.  The dog sleeps."
     answer = client.post("/api/translate", json={"text": text, "target": "de", "alternatives": 2}).json()
     assert "".join(part["source"] for part in answer["parts"]) == text
@@ -43,12 +43,12 @@ def test_every_sentence_is_told_with_its_alignment_and_its_alternatives(client: 
         assert 0 < best["probability"] <= 1
 
 
-def test_reasons_to_look_twice_are_told_in_words(client: httpx.Client) -> None:
+def test_quality_warnings_are_returned_as_sentences(client: httpx.Client) -> None:
     answer = client.post("/api/translate", json={"text": "The dog has 4711 houses.", "target": "de"}).json()
     assert any("4711" in flag["message"] for flag in answer["parts"][0]["translations"][0]["flags"])
 
 
-def test_the_documentation_needs_nothing_from_elsewhere(client: httpx.Client) -> None:
+def test_the_web_pages_load_nothing_from_other_servers(client: httpx.Client) -> None:
     for path in ("/", "/docs", "/page/style.css", "/page/translate.js", "/page/words.js", "/page/docs.js"):
         response = client.get(path)
         assert response.status_code == 200
@@ -59,7 +59,7 @@ def test_the_documentation_needs_nothing_from_elsewhere(client: httpx.Client) ->
     assert fields["alternatives"]["maximum"] == 8
 
 
-def test_the_numbers_can_be_read_by_prometheus(client: httpx.Client) -> None:
+def test_the_metrics_are_in_prometheus_format(client: httpx.Client) -> None:
     client.post("/translate", data={"q": "A dog.", "source": "en", "target": "de"})
     found = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
     assert found["sixfold_ready"].samples[0].value == 1
@@ -67,7 +67,7 @@ def test_the_numbers_can_be_read_by_prometheus(client: httpx.Client) -> None:
     assert found["sixfold_batch_sentences"].type == "histogram"
 
 
-def test_the_log_is_json_and_has_no_text_of_users(client: httpx.Client, server: Served) -> None:
+def test_the_log_is_json_without_any_text_of_users(client: httpx.Client, server: Served) -> None:
     fields = {"q": SECRET, "source": "en", "target": "de"}
     client.post("/translate", data=fields)
     client.post(f"/translate?x={SECRET}", json=fields | {"beam": SECRET})
@@ -80,7 +80,7 @@ def test_the_log_is_json_and_has_no_text_of_users(client: httpx.Client, server: 
     assert {"request", "method", "route", "status", "seconds", "characters"} <= set(records[-1])
 
 
-def test_several_models_are_served_and_languages_are_told_apart(
+def test_several_models_are_served_and_source_languages_detected(
     start_server: Callable[..., Served], tmp_path: Path
 ) -> None:
     shutil.copytree(MODEL, tmp_path / "other")
@@ -98,20 +98,20 @@ def test_several_models_are_served_and_languages_are_told_apart(
         found = client.post("/v2/translate", json={"text": ["This is a day."], "target_lang": "EN-GB"})
         assert (
             found.json()["translations"][0]["detected_source_language"] == "DE"
-        )  # all that has a model into English
+        )  # the only source language with a model into English
 
 
-def test_small_answers_are_not_held_back(server: Served) -> None:
+def test_small_responses_are_not_delayed(server: Served) -> None:
     with httpx.Client(base_url=server.address) as client:
         times = []
         for _ in range(20):
             began = time.perf_counter()
             client.get("/health")
             times.append(time.perf_counter() - began)
-    assert min(times[1:]) < 0.03  # with Nagle's algorithm every one takes 40 ms or more
+    assert min(times[1:]) < 0.03  # with Nagle's algorithm each takes 40 ms or more
 
 
-def test_a_web_site_may_ask_only_if_it_is_allowed(start_server: Callable[..., Served]) -> None:
+def test_cors_and_rate_limits_are_enforced(start_server: Callable[..., Served]) -> None:
     served = start_server(origins=["https://good.example"], rate_limit=10)
     with httpx.Client(base_url=served.address, headers={"origin": "https://good.example"}) as client:
         assert client.get("/languages").headers["access-control-allow-origin"] == "https://good.example"
@@ -132,7 +132,7 @@ def test_a_web_site_may_ask_only_if_it_is_allowed(start_server: Callable[..., Se
         ([f"{MODEL}=english"], "en-de"),
     ],
 )
-def test_what_cannot_be_served_is_said_at_once_without_a_traceback(arguments: list[object], message: str) -> None:
+def test_invalid_arguments_are_reported_without_a_traceback(arguments: list[object], message: str) -> None:
     command = [sys.executable, "-m", "sixfold", "serve", *map(str, arguments), "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
@@ -162,12 +162,12 @@ async def slowly(self, sockets=None):
     await startup(self, sockets)
 uvicorn.Server.startup = slowly
 from sixfold.serve.server import run
-from sixfold.serve.settings import ModelPlace, Settings
-run(Settings((ModelPlace(Path(sys.argv[1])),), port=0))
+from sixfold.serve.server_settings import ModelSpec, ServerSettings
+run(ServerSettings((ModelSpec(Path(sys.argv[1])),), port=0))
 """
 
 
-def test_whoever_is_told_the_address_is_answered() -> None:
+def test_the_address_is_printed_only_once_the_server_listens() -> None:
     command = [sys.executable, "-c", SLOW, str(MODEL)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
@@ -179,7 +179,7 @@ def test_whoever_is_told_the_address_is_answered() -> None:
             process.kill()
 
 
-def test_a_port_in_use_is_said(server: Served) -> None:
+def test_a_port_in_use_is_reported(server: Served) -> None:
     command = [sys.executable, "-m", "sixfold", "serve", str(MODEL), "--port", str(server.port)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1

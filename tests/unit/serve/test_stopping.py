@@ -1,4 +1,4 @@
-"""A search that is called off."""
+"""Cancelling a search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sixfold
-from sixfold.decode.stopping import Stopped
+from sixfold.decode.search import Stopped
 
 MODEL = Path(__file__).parents[2] / "compat" / "format-1-phrases"
 OPTIONS = [
@@ -20,7 +20,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["beam", "greedy", "draws", "rules", "phrases"])
-def test_every_search_asks_before_each_step_and_stops_when_told(options: sixfold.SearchOptions) -> None:
+def test_every_search_checks_for_cancellation_before_each_step(options: sixfold.SearchOptions) -> None:
     translator = sixfold.load(MODEL, "cpu")
     expected = translator.translate(["The old man sees a dog."], options)
     asked = 0
@@ -30,9 +30,9 @@ def test_every_search_asks_before_each_step_and_stops_when_told(options: sixfold
         asked += 1
         return asked > most
 
-    translator.should_stop = lambda: after(3)
+    translator.decoder.should_stop = lambda: after(3)
     with pytest.raises(Stopped):
         translator.translate(["The old man sees a dog."], options)
     assert asked == 4
-    translator.should_stop = lambda: after(10_000)
+    translator.decoder.should_stop = lambda: after(10_000)
     assert translator.translate(["The old man sees a dog."], options) == expected

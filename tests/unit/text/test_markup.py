@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -79,6 +78,18 @@ def in_capitals(text: str) -> str:
         ("<pre>as it is</pre><!-- and this -->", "<pre>as it is</pre><!-- and this -->"),
         ("<ul><li>one</li> <li>two</li></ul>", "<ul><li>ONE</li> <li>TWO</li></ul>"),
         ("<b>One. Two.</b> Three.", "<b>ONE. TWO.</b> THREE."),
+        ('<p translate="no">As <i>it</i> is.</p>text', '<p translate="no">As <i>it</i> is.</p>TEXT'),
+        (
+            "See <a\n  href='/x'\n>this</a> <i translate=no>as is</i>",
+            "SEE <a\n  href='/x'\n>THIS</a> <i translate=no>as is</i>",
+        ),
+        ('<div><p translate="no">as is</div>text', '<div><p translate="no">as is</div>TEXT'),
+        ('<img translate="no"> text', '<img translate="no"> TEXT'),
+        ('<p translate="yes" title="translate=no">one', '<p translate="yes" title="translate=no">ONE'),
+        ("<svg><svg></svg>a</svg>b", "<svg><svg></svg>a</svg>B"),
+        ("<style>p > a { } </styles></style >text", "<style>p > a { } </styles></style >TEXT"),
+        ('one <a title="x>two', 'ONE <a title="x>TWO'),
+        ("one <two, three", "ONE &lt; TWO, THREE"),
     ],
 )
 def test_text_is_translated_and_markup_is_not(text: str, expected: str) -> None:
@@ -111,20 +122,6 @@ def test_whatever_a_model_writes_adds_no_tag(text: str, written: str) -> None:
             tags = re.findall(r"<[A-Za-z/][^>]*>", part.finish(hostile))
             known = re.findall(r"<[A-Za-z/][^>]*>", part.text)
             assert all(tag in known for tag in tags)
-
-
-@pytest.mark.parametrize(
-    "unit", ["<", "<a ", '<a "', "<!--", "<script>", "<b>", "</b>", "&lt;", "<a '\"", "<code>"]
-)
-def test_twice_the_html_takes_about_twice_the_time(unit: str) -> None:
-    def seconds(count: int) -> float:
-        began = time.process_time()
-        html_parts(unit * (count // len(unit)), "en", lambda part: len(part) <= 500)
-        return time.process_time() - began
-
-    seconds(100)
-    small, large = min(seconds(5_000) for _ in range(3)), min(seconds(20_000) for _ in range(2))
-    assert large < 8 * small + 0.02  # quadratic would be 16 times
 
 
 @settings(max_examples=100, deadline=None)

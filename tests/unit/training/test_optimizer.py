@@ -10,16 +10,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sixfold.models.encoder_decoder import EncoderDecoderConfig
-from sixfold.models.ensemble import make_model
+from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from sixfold.models.ensemble import make_ensemble, members_of
 from sixfold.training.optimizer import (
     clip,
     clip_each,
     load_optimizer_tensors,
-    make_adam,
+    make_optimizer,
     optimizer_tensors,
     set_learning_rate,
 )
+from sixfold.training.recipe import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -52,7 +53,7 @@ def adam_by_hand(weights: Tensor, gradients: list[Tensor], rates: list[float]) -
 def test_it_is_the_adam_of_section_5_3() -> None:
     model = small_model()
     parameter = next(model.parameters())
-    before, optimizer = parameter.detach().clone(), make_adam(model)
+    before, optimizer = parameter.detach().clone(), make_optimizer(model, TrainConfig())
     gradients, rates = [], [0.01 * math.sqrt(number) for number in range(1, 9)]
     for rate in rates:
         optimizer.zero_grad()
@@ -68,7 +69,7 @@ def test_it_is_the_adam_of_section_5_3() -> None:
 
 def test_nothing_moves_before_a_learning_rate_is_set() -> None:
     model = small_model()
-    before, optimizer = next(model.parameters()).detach().clone(), make_adam(model)
+    before, optimizer = next(model.parameters()).detach().clone(), make_optimizer(model, TrainConfig())
     model(torch.randn(3)).sum().backward()
     optimizer.step()
     assert torch.equal(next(model.parameters()), before)
@@ -78,7 +79,7 @@ def test_the_state_survives_a_file_bit_by_bit(tmp_path: Path) -> None:
     first, second = small_model(), small_model()
     second.load_state_dict(first.state_dict())
     inputs = torch.randn(6, 4, 3)
-    unbroken, stopped, resumed = make_adam(first), make_adam(second), make_adam(second)
+    unbroken, stopped, resumed = (make_optimizer(each, TrainConfig()) for each in (first, second, second))
     steps(first, unbroken, inputs)
     steps(second, stopped, inputs[:3])
     save_file(optimizer_tensors(stopped, second), tmp_path / "optimizer.safetensors")
@@ -94,7 +95,7 @@ def test_the_state_survives_a_file_bit_by_bit(tmp_path: Path) -> None:
 
 def test_the_state_is_named_by_parameter() -> None:
     model = small_model()
-    optimizer = make_adam(model)
+    optimizer = make_optimizer(model, TrainConfig())
     steps(model, optimizer, torch.randn(1, 4, 3))
     kinds = ("step", "exp_avg", "exp_avg_sq")
     assert set(optimizer_tensors(optimizer, model)) == {f"{k}.{n}" for k in kinds for n in ("weight", "bias")}
@@ -102,7 +103,7 @@ def test_the_state_is_named_by_parameter() -> None:
 
 def test_a_state_from_before_the_first_step_can_be_put_back() -> None:
     model = small_model()
-    resumed = make_adam(model)
+    resumed = make_optimizer(model, TrainConfig())
     assert optimizer_tensors(resumed, model) == {}
     load_optimizer_tensors(resumed, model, {})
     steps(model, resumed, torch.randn(1, 4, 3))
@@ -130,15 +131,16 @@ def test_a_gradient_that_is_not_finite_shows_in_the_norm() -> None:
 
 def test_each_member_is_clipped_as_if_it_were_alone() -> None:
     shape = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 4, "d_ff": 4, "heads": 2, "vocabulary": 9}
-    model = make_model(EncoderDecoderConfig.model_validate({**shape, "members": 2}))
-    for member, size in zip(model.members, (0.001, 10.0), strict=True):
+    model = make_ensemble(lambda: EncoderDecoder(EncoderDecoderConfig.model_validate(shape)), 2)
+    first, second = members_of(model)
+    for member, size in zip((first, second), (0.001, 10.0), strict=True):
         for parameter in member.parameters():
             parameter.grad = torch.full_like(parameter, size)
-    large = clip(model.members[1], math.inf)
-    small = clip(model.members[0], math.inf)
+    large = clip(second, math.inf)
+    small = clip(first, math.inf)
     assert clip_each(model, 1.0) == pytest.approx(math.hypot(small, large))
-    assert clip(model.members[0], math.inf) == pytest.approx(small)
-    assert clip(model.members[1], math.inf) == pytest.approx(1.0)
-    next(model.members[0].parameters()).grad = None
-    next(model.members[1].parameters()).grad = torch.full((9, 4), math.nan)
+    assert clip(first, math.inf) == pytest.approx(small)
+    assert clip(second, math.inf) == pytest.approx(1.0)
+    next(first.parameters()).grad = None
+    next(second.parameters()).grad = torch.full((9, 4), math.nan)
     assert not math.isfinite(clip_each(model, 1.0))

@@ -71,29 +71,28 @@ def test_settings_win_over_a_recipe_and_a_time_budget_over_both(tmp_path: Path) 
     ],
 )
 def test_a_value_is_read_as_in_a_recipe(setting: str, value: object) -> None:
-    ((found,),) = [keys.values() for keys in parse_settings(TranslateRecipe, [setting]).values()]
+    ((found,),) = [keys.values() for keys in parse_settings([setting], TranslateRecipe.known()).values()]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_settings_of_one_part_come_together_and_the_last_wins() -> None:
-    wishes = parse_settings(
-        TranslateRecipe, ["train.steps=1", "data.vocabulary=400", "train.ema=0.5", "train.steps=2"]
-    )
+    settings = ["train.steps=1", "data.vocabulary=400", "train.ema=0.5", "train.steps=2"]
+    wishes = parse_settings(settings, TranslateRecipe.known())
     assert wishes == {"train": {"steps": 2, "ema": 0.5}, "data": {"vocabulary": 400}}
 
 
 @pytest.mark.parametrize("setting", ["train.steps", "steps=5", "train=5", "=5", ".steps=5", "", "train.=5"])
 def test_what_is_no_setting_is_refused_with_an_example(setting: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        parse_settings(TranslateRecipe, [setting])
+        parse_settings([setting], TranslateRecipe.known())
     assert raised.value.hint
 
 
 @pytest.mark.parametrize("value", ["[1", "{a: ", "2020-13-45", "!!python/name:os.system", "'", "@"])
 def test_a_value_that_is_not_yaml_is_refused_with_its_name(value: str) -> None:
     with pytest.raises(ConfigError, match=r"--set train\.steps="):
-        parse_settings(TranslateRecipe, [f"train.steps={value}"])
+        parse_settings([f"train.steps={value}"], TranslateRecipe.known())
 
 
 # What is refused
@@ -113,14 +112,14 @@ def test_a_value_that_is_not_yaml_is_refused_with_its_name(value: str) -> None:
 )
 def test_what_is_unknown_is_refused_and_the_nearest_suggested(wishes: str, unknown: str, nearest: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        parse_settings(TranslateRecipe, [wishes])
+        parse_settings([wishes], TranslateRecipe.known())
     assert unknown in raised.value.message
     assert raised.value.hint == f"Did you mean {nearest}?"
 
 
 def test_what_is_like_nothing_known_gets_the_list() -> None:
     with pytest.raises(ConfigError) as raised:
-        parse_settings(TranslateRecipe, ["decode.zzz=1"])
+        parse_settings(["decode.zzz=1"], TranslateRecipe.known())
     assert raised.value.hint == "Known: beam, length_penalty, extra_tokens."
 
 

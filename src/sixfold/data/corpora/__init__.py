@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sixfold.data.corpora.files import CorpusFiles, Pairs, Split, overlap, write_splits
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import CorpusFiles, PairsBySplit, Split, overlap, write_splits
 from sixfold.errors import ConfigError
-from sixfold.ticks import Tick, silent
 
 __all__ = ["CorpusFiles", "KnownCorpus", "Split", "fetch", "known_corpora"]
 
@@ -73,7 +73,7 @@ def fetch(
     languages: tuple[str, str] | None = None,
     num_pairs: int | None = None,
     seed: int = 1,
-    tick: Tick = silent,
+    on_progress: OnProgress = no_progress,
     overwrite: bool = False,
 ) -> CorpusFiles:
     """Write a known corpus to a folder as `train`, `val` and `test`, two line-aligned files each.
@@ -86,19 +86,21 @@ def fetch(
     chosen = checked_languages(corpus, languages or corpus.languages)
     if num_pairs is not None and num_pairs < 1:
         raise ConfigError(f"A corpus needs at least 1 pair: num_pairs={num_pairs}.", "Leave it out for all.")
-    pairs = load(corpus.name, chosen, num_pairs, seed, tick)
+    pairs = load(corpus.name, chosen, num_pairs, seed, on_progress)
     splits = write_splits(pairs.splits, Path(folder), chosen, overwrite)
     return CorpusFiles(name, chosen, corpus.licence, corpus.origin, splits, overlap(pairs.splits), pairs.notes)
 
 
-def load(name: str, languages: tuple[str, str], num_pairs: int | None, seed: int, tick: Tick) -> Pairs:
+def load(
+    name: str, languages: tuple[str, str], num_pairs: int | None, seed: int, on_progress: OnProgress
+) -> PairsBySplit:
     """Ask the corpus's own module for its pairs."""
     from sixfold.data.corpora import cmudict, dates, home_assistant, phrasebook
 
     if name == "home-assistant":
-        return home_assistant.load(languages, num_pairs, seed, tick)
+        return home_assistant.load(languages, num_pairs, seed, on_progress)
     loaders = {"phrasebook": phrasebook.load, "cmudict": cmudict.load, "dates": dates.load}
-    return loaders[name](num_pairs, seed, tick)
+    return loaders[name](num_pairs, seed, on_progress)
 
 
 def known(name: str) -> KnownCorpus:

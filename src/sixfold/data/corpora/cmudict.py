@@ -11,24 +11,24 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, Pair, Pairs, choose, split_of
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, PairsBySplit, TextPair, choose, split_of
 from sixfold.errors import DataError, MissingExtraError
-from sixfold.ticks import Tick, silent
 
 WORD = re.compile(r"[a-z']*[a-z][a-z']*")
-HELD_OUT_WORDS = 0.01  # the share of words that go to val, and again to test
-FIRST_ONLY = "A word with several pronunciations stands once, with its first."
+HELD_OUT_WORDS = 0.01  # the fraction of words that go to val, and again to test
+FIRST_ONLY = "A word with several pronunciations is listed once, with the first."
 
 
-def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
+def load(num_pairs: int | None = None, seed: int = 1, on_progress: OnProgress = no_progress) -> PairsBySplit:
     """Return the words by split; a word is held out by its own spelling."""
-    found: dict[str, list[Pair]] = {name: [] for name in SPLITS}
+    found: dict[str, list[TextPair]] = {name: [] for name in SPLITS}
     for done, (word, sounds) in enumerate(pronunciations(dictionary_file()), start=1):
         found[split_of(word, HELD_OUT_WORDS)].append((word, sounds))
-        tick(done)
+        on_progress(done)
     limits = {"train": num_pairs or len(found["train"]), "val": MAX_HELD_OUT, "test": MAX_HELD_OUT}
     splits = {name: choose(found[name], limits[name], seed if name == "train" else 0) for name in SPLITS}
-    return Pairs(splits, (FIRST_ONLY,))
+    return PairsBySplit(splits, (FIRST_ONLY,))
 
 
 def dictionary_file() -> Path:
@@ -45,7 +45,7 @@ def dictionary_file() -> Path:
     return path
 
 
-def pronunciations(path: Path) -> Iterator[Pair]:
+def pronunciations(path: Path) -> Iterator[TextPair]:
     """Yield each word of letters and its first pronunciation; other ones are marked `word(2)`."""
     for line in path.read_text(encoding="utf-8").split("\n"):
         word, _, sounds = line.partition("#")[0].strip().partition(" ")

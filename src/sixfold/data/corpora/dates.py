@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import PairsBySplit, TextPair, fill, sizes
 from sixfold.errors import MissingExtraError
-from sixfold.ticks import Tick, silent
 
 NUM_PAIRS = 60_000
 FIRST_YEAR, LAST_YEAR = 1950, 2049
@@ -30,12 +30,12 @@ FIELD = re.compile(r"y+|M+|d+|'[^']*'")
 ONE_READING = "Dates in digits that languages read differently are left out, so that a source has one target."
 
 
-def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
+def load(num_pairs: int | None = None, seed: int = 1, on_progress: OnProgress = no_progress) -> PairsBySplit:
     """Return dates by split; a written date is held out by its own text."""
-    return Pairs(fill(dates(seed), sizes(num_pairs or NUM_PAIRS), tick), (ONE_READING,))
+    return PairsBySplit(fill(dates(seed), sizes(num_pairs or NUM_PAIRS), on_progress), (ONE_READING,))
 
 
-def dates(seed: int = 1) -> Iterator[Pair]:
+def dates(seed: int = 1) -> Iterator[TextPair]:
     """Yield written dates with their ISO form, without end; some come more than once."""
     number = random.Random(seed).random
     first = datetime.date(FIRST_YEAR, 1, 1).toordinal()

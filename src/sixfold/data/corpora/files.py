@@ -9,16 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sixfold.callbacks import OnProgress
 from sixfold.errors import ConfigError, DataError
 from sixfold.files import sync
-from sixfold.ticks import Tick
 
-Pair = tuple[str, str]
+TextPair = tuple[str, str]
 
 SPLITS = ("train", "val", "test")
-HELD_OUT = 0.02  # the share of a generated corpus that may go to val, and again to test
+HELD_OUT = 0.02  # the fraction of a generated corpus that may go to val, and again to test
 MAX_HELD_OUT = 1000
-MAX_FRUITLESS = 200_000  # so many pairs in a row that are not new: the supply has run dry
+MAX_FRUITLESS = 200_000  # so many pairs in a row without a new one: the corpus is exhausted
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Split:
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """A corpus on disk; `overlap` counts the test pairs that also stand in train."""
+    """A corpus on disk; `overlap` counts the test pairs that also occur in train."""
 
     name: str
     languages: tuple[str, str]
@@ -45,21 +45,21 @@ class CorpusFiles:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairsBySplit:
     """The pairs of a corpus by split, before they are written, and what its reader should know of them."""
 
-    splits: Mapping[str, list[Pair]]
+    splits: Mapping[str, list[TextPair]]
     notes: tuple[str, ...] = field(default=())
 
 
-def share(text: str) -> float:
+def hash_fraction(text: str) -> float:
     """Return a number from 0 up to 1 that depends on the text alone, on every machine and in every year."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
 
 
 def split_of(text: str, held_out: float = HELD_OUT) -> str:
     """Return the split a text belongs to, whatever the size of the corpus."""
-    place = share(text)
+    place = hash_fraction(text)
     return "test" if place < held_out else "val" if place < 2 * held_out else "train"
 
 
@@ -69,9 +69,11 @@ def sizes(num_pairs: int) -> dict[str, int]:
     return {"train": num_pairs, "val": held_out, "test": held_out}
 
 
-def fill(stream: Iterable[Pair], wanted: Mapping[str, int], tick: Tick) -> dict[str, list[Pair]]:
-    """Deal new pairs of a stream to their splits until each has its number."""
-    splits: dict[str, list[Pair]] = {name: [] for name in SPLITS}
+def fill(
+    stream: Iterable[TextPair], wanted: Mapping[str, int], on_progress: OnProgress
+) -> dict[str, list[TextPair]]:
+    """Assign new pairs of a stream to their splits until each split is full."""
+    splits: dict[str, list[TextPair]] = {name: [] for name in SPLITS}
     seen: set[str] = set()
     missing, num_fruitless = sum(wanted.values()), 0
     for source, target in stream:
@@ -80,33 +82,33 @@ def fill(stream: Iterable[Pair], wanted: Mapping[str, int], tick: Tick) -> dict[
         if source not in seen and len(splits[part]) < wanted[part]:
             seen.add(source)
             splits[part].append((source, target))
-            tick(len(seen))
+            on_progress(len(seen))
             missing, num_fruitless = missing - 1, 0
         if not missing:
             return splits
         if num_fruitless > MAX_FRUITLESS:
             break
     raise ConfigError(
-        f"{wanted['train']:,} pairs were asked for, but this corpus has hardly more than {len(seen):,}.",
+        f"{wanted['train']:,} pairs were asked for, but this corpus ran out after {len(seen):,}.",
         "Ask for fewer with --pairs.",
     )
 
 
-def choose(pairs: list[Pair], number: int, seed: int = 0) -> list[Pair]:
+def choose(pairs: list[TextPair], number: int, seed: int = 0) -> list[TextPair]:
     """Keep `number` pairs in their order: the same ones each time for the same seed."""
     if len(pairs) <= number:
         return pairs
-    ranks = [(share(f"{seed}\n{source}\n{target}"), place) for place, (source, target) in enumerate(pairs)]
+    ranks = [(hash_fraction(f"{seed}\n{source}\n{target}"), place) for place, (source, target) in enumerate(pairs)]
     return [pairs[place] for _, place in sorted(sorted(ranks)[:number], key=lambda rank: rank[1])]
 
 
-def overlap(splits: Mapping[str, list[Pair]]) -> int:
-    """Count the test pairs that also stand in train."""
+def overlap(splits: Mapping[str, list[TextPair]]) -> int:
+    """Count the test pairs that also occur in train."""
     return len(set(splits["test"]) & set(splits["train"]))
 
 
 def write_splits(
-    splits: Mapping[str, list[Pair]], folder: Path, languages: tuple[str, str], overwrite: bool
+    splits: Mapping[str, list[TextPair]], folder: Path, languages: tuple[str, str], overwrite: bool
 ) -> dict[str, Split]:
     """Write `train.en`, `train.de` and so on: all of them, or none."""
     texts: dict[Path, str] = {}

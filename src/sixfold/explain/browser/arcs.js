@@ -1,31 +1,31 @@
-// Two columns of tokens and an arc for each weight, as the figures of the paper draw them.
+// Two columns of tokens and an arc for each attention weight, as in the figures of the paper.
 import { ARROWS, drawing, percent, pressed, rove, within } from "./dom.js";
 import { themeColour } from "./colour.js";
-import { columnOf, largest, rowOf } from "./matrix.js";
-import { shortened } from "./pieces.js";
+import { columnOf, largest, rowOf } from "./attention_matrix.js";
+import { shortened } from "./token_text.js";
 import { label, note, picture } from "./svg.js";
 
 const ROW = 28;
 const TOP = 34;
-const FAINTEST = 0.015; // weights below are not drawn
+const FAINTEST = 0.015; // smaller weights are not drawn
 const WIDEST_SIDE = 200;
 
-// `scene`: matrix, rowLabels, columnLabels, title and the titles of both sides; `act`: look and pin a side's token.
-// Returns the picture and a function that shows what is looked at, from one side and to the other (-1: nothing).
-export function arcsPicture(scene, width, act) {
+// `scene` has matrix, rowLabels, columnLabels, title and the titles of both sides; `actions` has `hover` and `pin`,
+// which get a side and an index. Returns the picture, and a function that highlights a query and a key (-1: none).
+export function arcsPicture(scene, width, actions) {
   const [rows, columns] = [scene.rowLabels, scene.columnLabels];
   const side = within(width * 0.27, 96, WIDEST_SIDE);
   const height = TOP + ROW * Math.max(rows.length, columns.length) + 8;
   const left = { name: "from", x: side, top: topOf(rows, columns), labels: rows, width: side };
   const right = { name: "to", x: width - side, top: topOf(columns, rows), labels: columns, width: side };
   const arcs = allArcs(scene.matrix, left, right);
-  const tokens = [left, right].map((one) => one.labels.map((_, place) => tokenMark(scene, one, place, act)));
+  const tokens = [left, right].map((one) => one.labels.map((_, place) => tokenMark(scene, one, place, actions)));
   const svg = picture("arcs", width, height, { role: "group", "aria-label": scene.title, "font-size": 15 },
     note(scene.titles[0], left.x - 6, 16, { "text-anchor": "end", "font-size": 13 }),
     note(scene.titles[1], right.x + 6, 16, { "font-size": 13 }),
     drawing("g", { fill: "none", "stroke-linecap": "round" }, arcs.map((arc) => arc.node)), tokens.flat());
-  letKeysMove(...tokens);
-  return { svg, focus: (from, to) => focusArcs(scene.matrix, arcs, tokens, from, to) };
+  enableArrowKeys(...tokens);
+  return { svg, highlight: (from, to) => highlightArcs(scene.matrix, arcs, tokens, from, to) };
 }
 
 // The shorter column stands in the middle of the longer one.
@@ -51,15 +51,15 @@ function arc(row, column, weight, left, right) {
   return drawing("path", { d, "stroke-width": (0.6 + 4.4 * weight).toFixed(2) });
 }
 
-function tokenMark(scene, { name, x, top, labels, width }, place, act) {
+function tokenMark(scene, { name, x, top, labels, width }, place, actions) {
   const isLeft = name === "from";
   const middle = top + place * ROW;
-  const pin = () => act.pin(name, place);
+  const pin = () => actions.pin(name, place);
   return drawing("g", {
     class: "token", role: "button", "aria-label": described(scene, isLeft, place),
     "data-side": name, "data-place": place, onclick: pin, onkeydown: pressed(pin),
-    onpointerenter: (event) => event.pointerType === "mouse" && act.look(name, place),
-    onpointerleave: (event) => event.pointerType === "mouse" && act.look(name, -1),
+    onpointerenter: (event) => event.pointerType === "mouse" && actions.hover(name, place),
+    onpointerleave: (event) => event.pointerType === "mouse" && actions.hover(name, -1),
   },
   drawing("rect", {
     x: isLeft ? x - width + 1 : x, y: middle - ROW / 2 + 1, width: width - 1, height: ROW - 2, rx: 5,
@@ -76,10 +76,10 @@ function described({ matrix, rowLabels, columnLabels, titles }, isLeft, place) {
   return `${titles[isLeft ? 0 : 1]} ${own[place]}: ${found.join(", ") || "nothing"}`;
 }
 
-function focusArcs(matrix, arcs, [left, right], from, to) {
-  const isFocused = from >= 0 || to >= 0;
+function highlightArcs(matrix, arcs, [left, right], from, to) {
+  const isHighlighted = from >= 0 || to >= 0;
   for (const { row, column, weight, node } of arcs) {
-    const isFaint = isFocused && row !== from && column !== to;
+    const isFaint = isHighlighted && row !== from && column !== to;
     node.setAttribute("stroke", themeColour(column === to && row !== from ? "other" : "accent"));
     node.setAttribute("stroke-opacity", (Math.min(1, 0.1 + weight) * (isFaint ? 0.1 : 1)).toFixed(3));
   }
@@ -88,15 +88,15 @@ function focusArcs(matrix, arcs, [left, right], from, to) {
   right.forEach((node, place) => mark(node, place === to, weight(from, place), "other", "accent"));
 }
 
-// A token that is looked at by, or looks at, the focused one has the colour of the arcs between them.
-function mark(node, isFocused, weight, own, others) {
-  node.setAttribute("aria-pressed", isFocused);
-  node.firstChild.setAttribute("fill", themeColour(isFocused ? own : others));
-  node.firstChild.setAttribute("fill-opacity", isFocused ? 0.12 : (0.55 * weight).toFixed(3));
-  node.firstChild.setAttribute("stroke-opacity", isFocused ? 1 : 0);
+// A token that attends to the highlighted one, or is attended to by it, has the colour of the arcs between them.
+function mark(node, isHighlighted, weight, own, others) {
+  node.setAttribute("aria-pressed", isHighlighted);
+  node.firstChild.setAttribute("fill", themeColour(isHighlighted ? own : others));
+  node.firstChild.setAttribute("fill-opacity", isHighlighted ? 0.12 : (0.55 * weight).toFixed(3));
+  node.firstChild.setAttribute("stroke-opacity", isHighlighted ? 1 : 0);
 }
 
-function letKeysMove(left, right) {
+function enableArrowKeys(left, right) {
   const all = [...left, ...right];
   rove(all, 0);
   const move = (event) => {

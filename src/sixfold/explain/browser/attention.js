@@ -1,29 +1,29 @@
-// The view of attention: a stack, its thumbnails, one matrix large, and what a token looks at.
+// The attention view: the thumbnails of a stack, one attention map, and the largest weights of a token.
 import { element, percent } from "./dom.js";
 import { arcsPicture } from "./arcs.js";
 import { colourScale, mapPicture } from "./heatmap.js";
-import { Weights, columnOf, groupsOf, largest, merged, rowOf } from "./matrix.js";
-import { bars, choices, soft } from "./parts.js";
-import { isMark, shownPiece, textOf } from "./pieces.js";
-import { STACKS, habitSentence, headName } from "./roles.js";
+import { AttentionMatrices, columnOf, groupsOf, largest, merged, rowOf } from "./attention_matrix.js";
+import { bars, choices, muted } from "./controls.js";
+import { isSpecial, tokenLabel, textOf } from "./token_text.js";
+import { STACKS, roleSentence, headName } from "./head_roles.js";
 import { Thumbnails } from "./thumbnails.js";
 
 const MOST_ARCS = 40; // tokens on a side
 const WIDEST_ARCS = 760;
 const LISTED = 6;
 const SIDES = {
-  encoder: ["token", "looks at"],
-  decoder: ["token read", "looks at"],
-  cross: ["token written", "looks at"],
+  encoder: ["token", "attends to"],
+  decoder: ["input token", "attends to"],
+  cross: ["target token", "attends to"],
 };
-const HINT = "Point at a token, or tap it, to see where it looks and who looks at it.";
+const HINT = "Point at a token, or tap it, to see what it attends to and which tokens attend to it.";
 const MATRIX_CHANGES = ["view", "theme", "stack", "layer", "head", "words", "picture"];
 
 export class AttentionView {
   constructor(data, state) {
     Object.assign(this, { data, state });
-    this.weights = new Weights(data.attention);
-    this.hovered = null; // what the pointer is at, as [from, to]
+    this.weights = new AttentionMatrices(data.attention);
+    this.hovered = null; // what the pointer is on, as [query, key]
     this.thumbnails = new Thumbnails(
       (layer, head) => state.set({ layer, head }), (layer, head) => this.nameOf(layer, head));
     this.stacks = choices("Attention", Object.entries(STACKS).map(([value, [text, , title]]) => [value, text, title]),
@@ -33,12 +33,12 @@ export class AttentionView {
     this.merging = element("input", { type: "checkbox", id: "words", onchange: () => this.merge() });
     this.scale = element("span", { class: "scale-place" });
     this.heading = element("h2");
-    this.about = soft("");
+    this.about = muted("");
     this.figure = element("div", { class: "figure" });
     this.lists = element("div", { class: "lists", "aria-live": "polite" });
     this.root = element("div", { class: "attention" },
       element("div", { class: "side" }, this.stacks.group, this.thumbnails.root,
-        soft("Rows are layers, columns are heads. Arrow keys move.", "small")),
+        muted("Rows are layers, columns are heads. The arrow keys move the selection.", "small")),
       element("div", { class: "main" }, this.heading, this.about,
         element("div", { class: "controls" }, this.pictures.group,
           element("label", { class: "switch", for: "words" }, this.merging, "Whole words"), this.scale),
@@ -46,20 +46,20 @@ export class AttentionView {
     new ResizeObserver(() => this.resized()).observe(this.figure);
   }
 
-  habit(layer, head) {
-    return layer >= 0 && head >= 0 ? this.data.habits[this.state.values.stack][layer][head] : null;
+  headRole(layer, head) {
+    return layer >= 0 && head >= 0 ? this.data.head_roles[this.state.values.stack][layer][head] : null;
   }
 
   nameOf(layer, head) {
-    const habit = this.habit(layer, head);
-    return `${STACKS[this.state.values.stack][1]}, ${headName(layer, head)}${habit ? `: ${habit.role}` : ""}`;
+    const headRole = this.headRole(layer, head);
+    return `${STACKS[this.state.values.stack][1]}, ${headName(layer, head)}${headRole ? `: ${headRole.role}` : ""}`;
   }
 
   merge() {
     this.state.set({ words: this.merging.checked ? 1 : 0, from: -1, to: -1 });
   }
 
-  // The tokens that look, and those looked at.
+  // The tokens of the queries and of the keys.
   sides() {
     const { source_tokens: source, target_tokens: target } = this.data;
     const read = [{ piece: "<s>", word: -1 }, ...target.slice(0, -1)];
@@ -83,11 +83,11 @@ export class AttentionView {
     if (MATRIX_CHANGES.some((name) => changed.has(name))) {
       const ticket = (this.ticket = {});
       const matrix = await this.weights.matrix(stack, layer, head);
-      if (ticket !== this.ticket) return; // something else was asked for meanwhile
+      if (ticket !== this.ticket) return; // the selection has changed meanwhile
       this.scene = this.sceneOf(matrix);
       this.show();
     }
-    this.focus();
+    this.highlight();
   }
 
   rebuildThumbnails(stack) {
@@ -113,10 +113,10 @@ export class AttentionView {
 
   show() {
     const { stack, layer, head } = this.state.values;
-    const habit = this.habit(layer, head);
-    const about = habit ? habitSentence(habit, this.data.habits.num_sentences) : STACKS[stack][2];
+    const headRole = this.headRole(layer, head);
+    const about = headRole ? roleSentence(headRole, this.data.head_roles.num_sentences) : STACKS[stack][2];
     this.heading.textContent = this.scene.title;
-    this.about.textContent = `${about}${this.keptSentence(stack)}`;
+    this.about.textContent = `${about}${this.truncationSentence(stack)}`;
     const [arcs] = this.pictures.buttons;
     arcs.disabled = this.isLong();
     arcs.title = arcs.disabled ? `For at most ${MOST_ARCS} tokens` : "";
@@ -128,26 +128,26 @@ export class AttentionView {
     this.figure.replaceChildren(this.shown.svg);
   }
 
-  keptSentence(stack) {
+  truncationSentence(stack) {
     const { largest: count, [stack]: layers } = this.data.attention;
     if (count >= layers[0].keys) return "";
     const kept = layers.reduce((sum, layer) => sum + layer.kept, 0) / layers.length;
-    return ` The sentence is long: of each row, the ${count} largest weights are kept, ` +
+    return ` The sentence is long: only the ${count} largest weights of each row are stored, ` +
       `${percent(kept)} of the attention.`;
   }
 
   drawnAt(width) {
     if (this.pictureKind() === "map") {
       return mapPicture(this.scene, width, (from, to, isChosen) =>
-        (isChosen ? this.pin(from, to) : this.look(from < 0 ? null : [from, to])));
+        (isChosen ? this.pin(from, to) : this.hover(from < 0 ? null : [from, to])));
     }
     return arcsPicture(this.scene, Math.min(width, WIDEST_ARCS), {
-      look: (side, place) => this.look(place < 0 ? null : this.pair(side, place)),
+      hover: (side, place) => this.hover(place < 0 ? null : this.pair(side, place)),
       pin: (side, place) => this.toggle(...this.pair(side, place)),
     });
   }
 
-  // In self-attention a token both looks and is looked at.
+  // In self-attention a token is both a query and a key.
   pair(side, place) {
     if (this.scene.isSelf) return [place, place];
     return side === "from" ? [place, -1] : [-1, place];
@@ -161,20 +161,20 @@ export class AttentionView {
   pin(from, to) {
     this.hovered = null;
     this.state.set({ from, to });
-    this.focus();
+    this.highlight();
   }
 
-  look(pair) {
+  hover(pair) {
     this.hovered = pair;
-    this.focus();
+    this.highlight();
   }
 
-  focus() {
+  highlight() {
     if (!this.shown) return;
     const [from, to] = this.hovered ?? [this.state.values.from, this.state.values.to];
     const { rows, columns } = this.scene.matrix;
     const [row, column] = [from < rows ? from : -1, to < columns ? to : -1];
-    this.shown.focus(row, column);
+    this.shown.highlight(row, column);
     this.lists.replaceChildren(...this.listsOf(row, column));
   }
 
@@ -182,11 +182,11 @@ export class AttentionView {
     const { matrix, rowLabels, columnLabels, isSelf } = this.scene;
     const found = [];
     if (from >= 0) {
-      const verb = isSelf ? "looks at" : "was written looking at";
+      const verb = isSelf ? "attends to" : "attended to";
       found.push(list(rowLabels[from], verb, columnLabels, rowOf(matrix, from), "accent"));
     }
-    if (to >= 0) found.push(list(columnLabels[to], "is looked at by", rowLabels, columnOf(matrix, to), "other"));
-    return found.length ? found : [soft(HINT)];
+    if (to >= 0) found.push(list(columnLabels[to], "is attended to by", rowLabels, columnOf(matrix, to), "other"));
+    return found.length ? found : [muted(HINT)];
   }
 
   width() {
@@ -196,7 +196,7 @@ export class AttentionView {
   resized() {
     if (!this.scene || !this.figure.clientWidth || this.width() === this.drawnWidth) return;
     this.show();
-    this.focus();
+    this.highlight();
   }
 
   picture() {
@@ -206,8 +206,8 @@ export class AttentionView {
 
 function labelOf(tokens, group, isMerged) {
   const pieces = group.map((place) => tokens[place].piece);
-  if (!isMerged || isMark(pieces[0])) return shownPiece(pieces[0]);
-  return textOf(pieces) || shownPiece(pieces[0]);
+  if (!isMerged || isSpecial(pieces[0])) return tokenLabel(pieces[0]);
+  return textOf(pieces) || tokenLabel(pieces[0]);
 }
 
 function list(name, verb, names, values, colour) {

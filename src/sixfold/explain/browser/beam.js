@@ -1,15 +1,15 @@
-// The tree that the search walked: a column for each step, best extensions on top.
+// The beam tree: a column for each step, with the best extensions on top.
 import { drawing, percent, pressed, within } from "./dom.js";
 import { themeColour } from "./colour.js";
-import { isMark, shortened, shownPiece, textOf } from "./pieces.js";
+import { isSpecial, shortened, tokenLabel, textOf } from "./token_text.js";
 import { label, note, picture } from "./svg.js";
 
 export const COLUMN = 112;
 const NODE = COLUMN - 14;
 const ROW = 26;
 const TOP = 26;
-const MOST_COLUMNS = 48; // of a long translation only the steps around the current one are drawn
-const FATES = { kept: "kept", ended: "finished", pruned: "pruned", left: "left open at the end" };
+const MOST_COLUMNS = 48; // of a long translation, only these steps up to the current one are drawn
+const FATES = { kept: "kept", ended: "finished", pruned: "pruned", left: "unfinished when the search stopped" };
 
 export class BeamTree {
   constructor({ nodes, winner }) {
@@ -25,7 +25,7 @@ export class BeamTree {
 
   ancestry(place) {
     const found = [];
-    for (let now = place; now >= 0; now = this.nodes[now].parent) found.unshift(this.nodes[now]);
+    for (let index = place; index >= 0; index = this.nodes[index].parent) found.unshift(this.nodes[index]);
     return found;
   }
 
@@ -33,7 +33,7 @@ export class BeamTree {
     return textOf(this.ancestry(place).map((node) => node.piece));
   }
 
-  // The columns to draw when the search has come to a step.
+  // The columns to draw at a step of the search: the first, and the one after the last.
   columns(step) {
     const first = within(step - MOST_COLUMNS + 4, 0, Math.max(0, this.steps.length - MOST_COLUMNS));
     return [first, Math.min(this.steps.length, first + MOST_COLUMNS)];
@@ -73,22 +73,22 @@ function edge([x1, y1], [x2, y2], style) {
 }
 
 function described(tree, node) {
-  const text = `${tree.text(node.place) || "nothing"}${isMark(node.piece) ? " (end)" : ""}`;
+  const text = `${tree.text(node.place) || "(empty)"}${isSpecial(node.piece) ? " (end)" : ""}`;
   return `Step ${node.step + 1}, ${text}: ${FATES[node.fate]}, probability of this token ` +
     `${percent(Math.exp(node.log_probability))}, log-probability so far ${node.total.toFixed(2)}`;
 }
 
 function nodeMark(tree, node, [x, y], style, choose) {
   const probability = Math.exp(node.log_probability);
-  const told = described(tree, node);
+  const description = described(tree, node);
   const act = () => choose(node.place);
   const box = { x, y: y - 10, height: 20, rx: node.fate === "ended" ? 3 : 10 };
   const colour = themeColour(style.colour);
   return drawing("g", {
-    class: "node", role: "button", tabindex: 0, "aria-label": told, "data-fate": node.fate, "data-node": node.place,
+    class: "node", role: "button", tabindex: 0, "aria-label": description, "data-fate": node.fate, "data-node": node.place,
     onclick: act, onkeydown: pressed(act),
   },
-  drawing("title", {}, told),
+  drawing("title", {}, description),
   drawing("rect", {
     ...box, width: NODE, fill: themeColour("card"), stroke: colour, "stroke-opacity": style.opacity,
     "stroke-width": style.isBold ? 1.6 : 1, "stroke-dasharray": style.dash,
@@ -96,7 +96,7 @@ function nodeMark(tree, node, [x, y], style, choose) {
   drawing("rect", {
     ...box, width: Math.max(3, NODE * probability), fill: colour, "fill-opacity": style.isBold ? 0.16 : 0.08,
   }),
-  label(shortened(shownPiece(node.piece), 9), x + 8, y + 4.5, {
+  label(shortened(tokenLabel(node.piece), 9), x + 8, y + 4.5, {
     fill: style.isBold ? colour : themeColour("ink"), "fill-opacity": style.dash ? 0.7 : 1,
     "font-weight": style.isBold ? 650 : 400, "text-decoration": style.dash ? "line-through" : null,
   }),

@@ -1,4 +1,4 @@
-// Small line charts from 0 on: axes with round numbers, lines and dots.
+// Line charts with round axis labels.
 import { drawing } from "./dom.js";
 import { themeColour } from "./colour.js";
 import { note, picture } from "./svg.js";
@@ -9,7 +9,7 @@ const BOTTOM = 28;
 const TOP = 10;
 const MANY_DOTS = 60;
 
-// `series`: [{ points: [[x, y], …], colour, dots, faint }]; `cursor`: an x to mark. Returns an SVG.
+// `series` is [{ points: [[x, y], …], colour, dots, faint }], `cursor` an x value to mark. Returns an SVG element.
 export function lineChart({ series, width, height, label, format = String, floor = null, cursor = null }) {
   const points = series.flatMap((one) => one.points);
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
@@ -23,7 +23,7 @@ export function lineChart({ series, width, height, label, format = String, floor
     ticks.map((tick) => gridLine(y(tick), width, format(tick))),
     steps.map((tick) => note(tick.toLocaleString("en"), x(tick), height - 8, { "text-anchor": "middle" })),
     series.map((one) => line(one, x, y)),
-    cursor === null ? null : upright(x(cursor), height));
+    cursor === null ? null : verticalLine(x(cursor), height));
 }
 
 function gridLine(y, width, text) {
@@ -31,7 +31,7 @@ function gridLine(y, width, text) {
     note(text, LEFT - 8, y + 4, { "text-anchor": "end" }));
 }
 
-function upright(x, height) {
+function verticalLine(x, height) {
   return drawing("line", { x1: x, x2: x, y1: TOP, y2: height - BOTTOM, stroke: themeColour("other") });
 }
 
@@ -47,7 +47,7 @@ function line({ points, colour, dots, faint }, x, y) {
     dots ? places.map(([cx, cy]) => drawing("circle", { cx, cy, r, fill: themeColour(colour) })) : []);
 }
 
-// Round numbers, evenly apart, from at or below the lowest to at or above the highest.
+// Evenly spaced round numbers that cover the range from lowest to highest.
 export function roundNumbers(lowest, highest, count) {
   const rough = (highest - lowest || Math.abs(highest) || 1) / count;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,9 +1,9 @@
-// Colour scales that are even to the eye: lightness changes steadily in OKLCH, so they also work in grey.
+// Perceptually uniform colour scales: lightness changes evenly in OKLCH, so they also work in greyscale.
 export const RAMPS = {
   light: { from: [0.985, 0.005, 215], to: [0.34, 0.15, 272] },
   dark: { from: [0.23, 0.015, 272], to: [0.92, 0.095, 195] },
 };
-// Less than zero, zero, more than zero.
+// Negative, zero, positive.
 export const POLES = {
   light: { low: [0.52, 0.15, 255], middle: [0.985, 0, 0], high: [0.6, 0.16, 50] },
   dark: { low: [0.72, 0.13, 245], middle: [0.22, 0.01, 272], high: [0.77, 0.14, 60] },
@@ -37,13 +37,13 @@ function between(one, other, share) {
   return one.map((value, place) => value + (other[place] - value) * share);
 }
 
-// 256 colours for weights from 0 to 1. The root lets small weights be seen.
+// 256 colours for weights from 0 to 1, on a square-root scale, so that small weights are visible.
 export function weightColours() {
   const { from, to } = RAMPS[isDark() ? "dark" : "light"];
   return Array.from({ length: 256 }, (_, level) => toRgb(between(from, to, Math.sqrt(level / 255))));
 }
 
-// 255 colours for numbers from -1 to 1.
+// 255 colours for values from -1 to 1.
 export function signedColours() {
   const { low, middle, high } = POLES[isDark() ? "dark" : "light"];
   return Array.from({ length: 255 }, (_, level) => {
@@ -54,7 +54,8 @@ export function signedColours() {
   });
 }
 
-// A canvas with one pixel for each number from 0 to 1; large ones are pooled, and keep what stands out.
+// A canvas with one pixel per cell; a matrix of more than `most` rows or columns is max-pooled. `level` returns the
+// index of a cell's colour.
 export function raster(rows, columns, level, colours, most = Infinity) {
   const height = Math.min(rows, most);
   const width = Math.min(columns, most);

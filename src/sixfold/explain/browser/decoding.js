@@ -1,10 +1,10 @@
-// The translation as it was decoded: each token's probability, what else was probable, and the beam tree.
+// The decoding view: the probability of each token, its alternatives, and the beam search step by step.
 import { element, percent, rove, within } from "./dom.js";
 import { BeamTree, COLUMN, beamPicture } from "./beam.js";
-import { bar, bars, button, soft } from "./parts.js";
-import { shownPiece } from "./pieces.js";
+import { bar, bars, button, muted } from "./controls.js";
+import { tokenLabel } from "./token_text.js";
 
-const STATES = { ended: "finished", kept: "open", left: "open", pruned: "pruned" };
+const STATES = { ended: "finished", kept: "unfinished", left: "unfinished", pruned: "pruned" };
 
 export class DecodingView {
   constructor(data, state) {
@@ -14,7 +14,7 @@ export class DecodingView {
     this.chips = data.target_tokens.map((token, place) => this.chip(token, place));
     this.alternatives = element("div", { "aria-live": "polite" });
     this.slider = element("input", {
-      type: "range", min: 1, max: this.last, "aria-label": "Step of the search",
+      type: "range", min: 1, max: this.last, "aria-label": "Search step",
       oninput: () => this.go(Number(this.slider.value)),
     });
     this.status = element("p", { class: "status", "aria-live": "polite" });
@@ -24,26 +24,27 @@ export class DecodingView {
   }
 
   tokensPart() {
-    return element("section", {}, element("h2", {}, "Token by token"),
-      soft("How probable the model found each token it wrote. Choose one to see what else it considered there."),
+    return element("section", {}, element("h2", {}, "Token probabilities"),
+      muted("The probability of each token of the translation, given the tokens before it. " +
+        "Choose a token to see the alternatives."),
       element("div", { class: "chips", role: "group", "aria-label": "Tokens of the translation" }, this.chips),
       this.alternatives);
   }
 
   searchPart() {
     const { beam } = this.data.tree;
-    const kept = beam === 1 ? "best hypothesis is" : `${beam} best hypotheses are`;
-    return element("section", {}, element("h2", {}, "The search"),
-      soft(`At every step the ${kept} kept and the others pruned. ` +
-        "The numbers are the probability of each token in percent."),
+    const kept = beam === 1 ? "the best hypothesis is" : `the ${beam} best hypotheses are`;
+    return element("section", {}, element("h2", {}, "Beam search"),
+      muted(`At each step, ${kept} kept and the others pruned. ` +
+        "The number in a node is the probability of its token, in percent."),
       element("div", { class: "stepper" },
-        button("«", "First step", () => this.go(1)), button("‹", "Step back", () => this.go(this.step() - 1)),
+        button("«", "First step", () => this.go(1)), button("‹", "Previous step", () => this.go(this.step() - 1)),
         this.slider,
-        button("›", "Step on", () => this.go(this.step() + 1)), button("»", "Last step", () => this.go(this.last))),
+        button("›", "Next step", () => this.go(this.step() + 1)), button("»", "Last step", () => this.go(this.last))),
       this.status, this.scroller, legend(), this.hypotheses);
   }
 
-  // Counted from 1; 0 is the whole search.
+  // The current step, from 1; 0 in the address means the last one.
   step() {
     return Math.min(this.state.values.step || this.last, this.last);
   }
@@ -54,7 +55,7 @@ export class DecodingView {
 
   chip(token, place) {
     const probability = Math.exp(this.data.choices[place].log_probability);
-    const name = shownPiece(token.piece);
+    const name = tokenLabel(token.piece);
     return element("button", {
       type: "button", class: "chip", "aria-label": `${name}: ${percent(probability)}`,
       onclick: () => this.state.set({ choice: place }), onkeydown: (event) => this.move(event, place),
@@ -80,16 +81,16 @@ export class DecodingView {
     this.showTree(this.step() - 1);
   }
 
-  // The token that was written is listed even if a rule made the search choose an improbable one.
+  // The chosen token is always listed, even if constraints made the search choose an improbable one.
   alternativesOf(place) {
     const { log_probability: own, alternatives } = this.data.choices[place];
     const { piece } = this.data.target_tokens[place];
     const all = alternatives.some(([other]) => other === piece) ? alternatives : [...alternatives, [piece, own]];
     const current = all.findIndex(([other]) => other === piece);
     const rows = all.map(([other, number], each) =>
-      [shownPiece(other), Math.exp(number), each === current ? "accent" : ""]);
+      [tokenLabel(other), Math.exp(number), each === current ? "accent" : ""]);
     return element("section", { class: "alternatives" },
-      element("h3", {}, `Considered at token ${place + 1}`), bars(rows, current));
+      element("h3", {}, `Most probable at position ${place + 1}`), bars(rows, current));
   }
 
   showTree(step) {
@@ -103,8 +104,8 @@ export class DecodingView {
     else this.scroller.scrollLeft = (step + 1 - this.tree.columns(step)[0]) * COLUMN + 16 - this.scroller.clientWidth;
     this.status.textContent = this.statusOf(step);
     this.hypotheses.replaceChildren(chosen >= 0
-      ? this.table("The chosen hypothesis", [this.tree.nodes[chosen]])
-      : this.table(`In the beam after step ${step + 1}`, this.inBeam(step)));
+      ? this.table("Selected hypothesis", [this.tree.nodes[chosen]])
+      : this.table(`Beam after step ${step + 1}`, this.inBeam(step)));
   }
 
   statusOf(step) {
@@ -124,7 +125,7 @@ export class DecodingView {
     const number = (value) => element("td", { class: "number" }, value.toFixed(2));
     const rows = nodes.map((node) =>
       element("tr", { class: node.place === this.data.tree.winner ? "winner" : null },
-        element("td", {}, element("bdi", {}, this.tree.text(node.place) || "(nothing)")),
+        element("td", {}, element("bdi", {}, this.tree.text(node.place) || "(empty)")),
         element("td", { class: "soft" }, STATES[node.fate]), number(node.total), number(node.score)));
     return element("section", {}, element("h3", {}, title), element("div", { class: "wide" },
       element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows))));

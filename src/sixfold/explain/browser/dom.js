@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else. Strings become text nodes, so no text can become markup.
+// The only place where elements are created. Strings become text nodes, so text cannot become markup.
 const SVG = "http://www.w3.org/2000/svg";
 
 export function element(tag, attributes = {}, ...children) {
@@ -21,12 +21,12 @@ function filled(node, attributes, children) {
   return node;
 }
 
-// Of several things that arrow keys move between, Tab reaches one.
+// Roving tabindex: of a group that the arrow keys move in, Tab reaches one element.
 export function rove(nodes, chosen) {
   nodes.forEach((node, place) => node.setAttribute("tabindex", place === chosen ? 0 : -1));
 }
 
-// Enter and the space bar press what is no button of the browser's own.
+// Lets Enter and the space bar activate an element that is not a <button>.
 export function pressed(act) {
   return (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
@@ -41,7 +41,7 @@ export function within(value, low, high) {
   return Math.max(low, Math.min(high, value));
 }
 
-export function percent(share) {
-  if (share > 0 && share < 0.001) return "<0.1%";
-  return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
+export function percent(fraction) {
+  if (fraction > 0 && fraction < 0.001) return "<0.1%";
+  return `${(100 * fraction).toFixed(fraction < 0.0995 ? 1 : 0)}%`;
 }

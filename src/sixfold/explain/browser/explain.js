@@ -1,14 +1,14 @@
-// The page that explains one translation.
+// The explain page of one translation.
 import { AttentionView } from "./attention.js";
 import { DecodingView } from "./decoding.js";
 import { element, within } from "./dom.js";
-import { THEMES, tabs, themeButton } from "./frame.js";
+import { THEMES, tabs, themeButton } from "./theme_and_tabs.js";
 import { HeadsView } from "./heads.js";
-import { button } from "./parts.js";
+import { button } from "./controls.js";
 import { PositionsView } from "./positions.js";
-import { STACKS } from "./roles.js";
-import { save } from "./save.js";
-import { sentencePair } from "./sentence.js";
+import { STACKS } from "./head_roles.js";
+import { save } from "./save_picture.js";
+import { sentencePair } from "./sentence_pair.js";
 import { State } from "./state.js";
 
 const NAMES = { attention: "Attention", decoding: "Decoding", heads: "Heads", positions: "Positions" };
@@ -16,20 +16,20 @@ const VIEWS = { attention: AttentionView, decoding: DecodingView, heads: HeadsVi
 
 function defaultsFor(data) {
   return {
-    view: "attention", stack: "cross", ...openingHead(data.habits), picture: "arcs", words: 0, from: -1, to: -1,
+    view: "attention", stack: "cross", ...initialHead(data.head_roles), picture: "arcs", words: 0, from: -1, to: -1,
     choice: 0, step: 0, node: -1, position: 0, dimension: 0, theme: "auto",
   };
 }
 
-// Begin with the head that follows the translation best: it needs no explanation.
-function openingHead(habits) {
-  const heads = habits.cross.flatMap((row, layer) => row.map((habit, head) => ({ layer, head, habit })));
-  const share = ({ habit }) => habit.shares.aligned;
-  const { layer, head } = heads.reduce((best, each) => (share(each) > share(best) ? each : best));
+// The cross-attention head that follows the word alignment most closely, which is the easiest to read.
+function initialHead(headRoles) {
+  const heads = headRoles.cross.flatMap((row, layer) => row.map(({ weights }, head) => ({ layer, head, weights })));
+  const aligned = ({ weights }) => weights.aligned;
+  const { layer, head } = heads.reduce((best, each) => (aligned(each) > aligned(best) ? each : best));
   return { layer, head };
 }
 
-// Values that can be shown: an address may ask for anything.
+// Replaces values that cannot be shown: the URL may contain anything.
 function tidied(data, values) {
   const known = (value, options) => (options.includes(value) ? value : options[0]);
   const stack = known(values.stack, ["cross", ...Object.keys(STACKS)]);
@@ -51,12 +51,12 @@ function facts({ name, encoder_layers: encoder, decoder_layers: decoder, heads, 
     .filter(Boolean).join(" · ");
 }
 
-// Save the picture, copy the link, and say that it was done.
+// Buttons that save the picture or copy the link, with a status message.
 function tools(picture) {
-  const told = element("span", { class: "told", role: "status" });
+  const status = element("span", { class: "tool-status", role: "status" });
   const tell = (text) => {
-    told.textContent = text;
-    setTimeout(() => (told.textContent = ""), 3000);
+    status.textContent = text;
+    setTimeout(() => (status.textContent = ""), 3000);
   };
   const saved = (kind) => async () => {
     if (!picture()) return;
@@ -68,11 +68,11 @@ function tools(picture) {
       await navigator.clipboard.writeText(location.href);
       tell("Link copied");
     } catch {
-      tell("The link is in the address bar");
+      tell("Copy the link from the address bar");
     }
   };
   const tool = (text, label, act) => button(text, label, act, { class: "plain" });
-  return element("div", { class: "tools" }, told, tool("SVG", "Save the picture as SVG", saved("svg")),
+  return element("div", { class: "tools" }, status, tool("SVG", "Save the picture as SVG", saved("svg")),
     tool("PNG", "Save the picture as PNG", saved("png")), tool("Link", "Copy a link to this view", copied));
 }
 
@@ -80,7 +80,7 @@ function header(data, theme) {
   return element("header", {},
     element("div", { class: "top" }, element("b", { class: "brand" }, "Sixfold"),
       element("span", { class: "soft" }, facts(data.model)), theme.button),
-    element("h1", { class: "unseen" }, "How a sentence was translated"), sentencePair(data),
+    element("h1", { class: "unseen" }, "Explanation of a translation"), sentencePair(data),
     data.notes.map((text) => element("p", { class: "note" }, text)));
 }
 

@@ -1,31 +1,31 @@
-// What each head tends to do, as tables of layers and heads.
+// The head role view: a table of layers and heads for each stack.
 import { drawing, element, percent } from "./dom.js";
 import { themeColour } from "./colour.js";
-import { axis, soft } from "./parts.js";
-import { ROLES, STACKS, figureHeads, headName, roleNumber } from "./roles.js";
+import { axis, muted } from "./controls.js";
+import { ROLES, STACKS, figureHeads, headName, roleNumber } from "./head_roles.js";
 import { label, note, picture } from "./svg.js";
 
 const [CELL_WIDTH, CELL_HEIGHT] = [92, 36]; // in a saved picture
 const TEXTS = {
-  one: "Measured on this sentence alone. Choose a head to open it.",
-  many: (count) => `Measured over ${count} sentences and their translations: the share of attention that goes to ` +
-    "one kind of place, if it is at least a third. Choose a head to open it.",
-  figures: "Figures 3 to 5 of “Attention Is All You Need” show single heads of the encoder. These are the likeliest " +
-    "places to find the same here.",
-  far: "Heads that connect words far from each other. There, “making” finds “more difficult”.",
-  pointing: "Heads with sharp attention that goes neither to the neighbours, nor to the token itself, nor to a " +
-    "mark. There, “its” finds “Law”.",
-  jobs: "Heads that do different things with the same sentence: the best one for each job.",
+  one: "Measured on this sentence only, so the roles are rough. Choose a head to see its attention.",
+  many: (count) => `What each head mostly attends to, over ${count} sentences and their translations. A head has a ` +
+    "role if at least a third of its attention goes there. Choose a head to see its attention.",
+  figures: "Figures 3 to 5 of “Attention Is All You Need” show single heads of the encoder. These heads of this " +
+    "model come closest to them.",
+  distant: "Heads with the longest mean attention distance. In the paper, “making” attends to “more difficult”.",
+  sharp: "Heads with sharp attention to tokens other than neighbours, delimiters and the token itself. In the paper, " +
+    "“its” attends to “Law”.",
+  roles: "Heads with different roles: for each role, the head with the largest weight.",
 };
 
 export class HeadsView {
   constructor(data, state) {
     Object.assign(this, { data, state });
-    const { num_sentences: count } = data.habits;
+    const { num_sentences: count } = data.head_roles;
     this.root = element("div", { class: "heads" },
-      element("h2", {}, "What each head tends to do"), soft(count === 1 ? TEXTS.one : TEXTS.many(count)),
+      element("h2", {}, "Head roles"), muted(count === 1 ? TEXTS.one : TEXTS.many(count)),
       legend(), element("div", { class: "stacks" }, Object.keys(STACKS).map((stack) => this.table(stack))),
-      element("h2", {}, "The paper's figures, in this model"), soft(TEXTS.figures), this.figures());
+      element("h2", {}, "The paper's figures in this model"), muted(TEXTS.figures), this.figures());
   }
 
   update() {}
@@ -35,30 +35,31 @@ export class HeadsView {
   }
 
   table(stack) {
-    const layers = this.data.habits[stack];
-    const rows = layers.flatMap((habits, layer) =>
-      [axis(layer + 1), ...habits.map((habit, head) => this.cell(stack, layer, head, habit))]);
+    const layers = this.data.head_roles[stack];
+    const rows = layers.flatMap((heads, layer) =>
+      [axis(layer + 1), ...heads.map((headRole, head) => this.cell(stack, layer, head, headRole))]);
     const numbers = layers[0].map((_, head) => axis(head + 1));
     return element("section", {}, element("h3", {}, STACKS[stack][1]),
       element("div", { class: "roles", style: { "--columns": numbers.length } }, axis(""), numbers, rows));
   }
 
-  cell(stack, layer, head, habit) {
-    const told = `${STACKS[stack][1]}, ${headName(layer, head)}: ${described(habit, stack)}`;
+  cell(stack, layer, head, headRole) {
+    const description = `${STACKS[stack][1]}, ${headName(layer, head)}: ${described(headRole, stack)}`;
     return element("button", {
-      type: "button", class: `role ${habit.role}`, "aria-label": told, title: told,
+      type: "button", class: `role ${headRole.role}`, "aria-label": description, title: description,
       onclick: () => this.open(stack, layer, head),
-    }, element("span", {}, ROLES[habit.role][0]), element("span", { class: "number" }, roleNumber(habit)));
+    }, element("span", {}, ROLES[headRole.role][0]), element("span", { class: "number" }, roleNumber(headRole)));
   }
 
   figures() {
-    const { far, pointing, jobs } = figureHeads(this.data.habits);
+    const { distant, sharp, roles } = figureHeads(this.data.head_roles);
     return element("div", { class: "cards" },
-      this.card("Figure 3: far apart", TEXTS.far, far, ({ habit }) => `${habit.reach.toFixed(1)} tokens away`),
-      this.card("Figure 4: one word points at another", TEXTS.pointing, pointing,
-        ({ habit }) => `${percent(habit.focus)} on one token`),
-      this.card("Figure 5: different jobs", TEXTS.jobs, jobs,
-        ({ habit, role }) => `${ROLES[role][0]}, ${percent(habit.shares[role])}`));
+      this.card("Figure 3: long distance", TEXTS.distant, distant,
+        ({ headRole }) => `${headRole.distance.toFixed(1)} tokens on average`),
+      this.card("Figure 4: sharp attention", TEXTS.sharp, sharp,
+        ({ headRole }) => `${percent(headRole.max_weight)} on one token`),
+      this.card("Figure 5: different roles", TEXTS.roles, roles,
+        ({ headRole, role }) => `${ROLES[role][0]}, ${percent(headRole.weights[role])}`));
   }
 
   card(title, text, heads, value) {
@@ -69,40 +70,40 @@ export class HeadsView {
       element("h3", {}, title), element("p", {}, text), element("div", { class: "links" }, links));
   }
 
-  // The tables as one drawing.
+  // The tables as one SVG picture.
   picture() {
     const stacks = Object.keys(STACKS);
-    const width = 40 + CELL_WIDTH * Math.max(...stacks.map((stack) => this.data.habits[stack][0].length));
+    const width = 40 + CELL_WIDTH * Math.max(...stacks.map((stack) => this.data.head_roles[stack][0].length));
     const parts = [];
     let top = 8;
     for (const stack of stacks) {
       parts.push(label(STACKS[stack][1], 4, top + 18, { "font-size": 15, "font-weight": 600 }));
-      this.data.habits[stack].forEach((habits, layer) => {
+      this.data.head_roles[stack].forEach((heads, layer) => {
         const y = top + 30 + layer * CELL_HEIGHT;
         parts.push(note(layer + 1, 16, y + 21, { "text-anchor": "middle" }));
-        habits.forEach((habit, head) => parts.push(drawnCell(habit, 32 + head * CELL_WIDTH, y)));
+        heads.forEach((headRole, head) => parts.push(drawnCell(headRole, 32 + head * CELL_WIDTH, y)));
       });
-      top += 52 + this.data.habits[stack].length * CELL_HEIGHT;
+      top += 52 + this.data.head_roles[stack].length * CELL_HEIGHT;
     }
     return picture("heads", width, top, {}, parts);
   }
 }
 
-function described({ role, shares, focus, reach }, stack) {
-  const parts = Object.entries(shares).filter(([, share]) => share >= 0.005)
-    .map(([name, share]) => `${ROLES[name][0]} ${percent(share)}`);
-  const far = stack === "cross" ? "" : `; reach ${reach.toFixed(1)} tokens`;
-  return `${ROLES[role][1]} (${parts.join(", ")}; largest weight ${percent(focus)}${far})`;
+function described({ role, weights, max_weight: largest, distance }, stack) {
+  const parts = Object.entries(weights).filter(([, weight]) => weight >= 0.005)
+    .map(([name, weight]) => `${ROLES[name][0]} ${percent(weight)}`);
+  const far = stack === "cross" ? "" : `; distance ${distance.toFixed(1)} tokens`;
+  return `${ROLES[role][1]} (${parts.join(", ")}; mean largest weight ${percent(largest)}${far})`;
 }
 
-function drawnCell(habit, x, y) {
-  const fill = themeColour(`role-${habit.role}`);
+function drawnCell(headRole, x, y) {
+  const fill = themeColour(`role-${headRole.role}`);
   return drawing("g", {},
     drawing("rect", { x, y, width: CELL_WIDTH - 4, height: CELL_HEIGHT - 4, rx: 6, fill, "fill-opacity": 0.3 }),
-    label(`${ROLES[habit.role][0]} ${roleNumber(habit)}`, x + 6, y + 20, { "font-size": 12 }));
+    label(`${ROLES[headRole.role][0]} ${roleNumber(headRole)}`, x + 6, y + 20, { "font-size": 12 }));
 }
 
 function legend() {
-  return element("ul", { class: "legend" }, Object.entries(ROLES).map(([role, [name, what]]) =>
-    element("li", {}, element("span", { class: `key role ${role}` }), element("b", {}, name), ` ${what}`)));
+  return element("ul", { class: "legend" }, Object.entries(ROLES).map(([role, [name, meaning]]) =>
+    element("li", {}, element("span", { class: `key role ${role}` }), element("b", {}, name), ` ${meaning}`)));
 }

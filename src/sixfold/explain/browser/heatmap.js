@@ -1,77 +1,78 @@
-// A matrix as a picture: one cell for each weight, with labels where there is room. A matrix too large for labels
-// is shown whole, beside a part of it, around what is looked at, that has them.
+// A heat map: one cell for each weight, with token labels. A matrix that is too large for labels is shown without them,
+// beside a labelled detail around the selected cell.
 import { ARROWS, drawing, element, percent, within } from "./dom.js";
 import { themeColour, weightColours, weightRaster } from "./colour.js";
-import { shortened } from "./pieces.js";
+import { shortened } from "./token_text.js";
 import { cellsImage, label, picture, pointIn } from "./svg.js";
 
-const LABELS = 100; // room for labels, left and above
+const LABELS = 100; // space for labels, left and above
+const OVERHANG = 40; // of the slanted column labels, on the right
 const LARGEST_CELL = 34;
-const SMALLEST_CELL = 13; // that can have a label
+const SMALLEST_CELL = 13; // with a label
 const MOST_ROWS = 64;
-const PART = 28; // rows and columns of the part of a large matrix, where there is room
+const DETAIL = 28; // most rows and columns of the detail
 const GAP = 32;
 
-// What the colours mean: their scale is that of the root, so its middle is a quarter.
+// The colour legend. The scale is a square root, so its middle is 25%.
 export function colourScale() {
   const values = Float32Array.from({ length: 128 }, (_, place) => (place / 127) ** 2);
   const canvas = weightRaster({ rows: 1, columns: 128, values }, weightColours());
-  return element("span", { class: "scale", role: "img", "aria-label": "Colours from 0 to 100%" }, canvas,
+  return element("span", { class: "scale", role: "img", "aria-label": "Colour scale from 0 to 100%" }, canvas,
     ["0", "25%", "100%"].map((text) => element("span", { "aria-hidden": "true" }, text)));
 }
 
-// `scene` is that of arcs.js; `point` is told which cell is looked at, and whether it was chosen or only passed.
+// `scene` is as in arcs.js; `point` gets the row and column under the pointer, and whether they were selected.
 export function mapPicture(scene, width, point) {
   const { matrix } = scene;
   const layout = layoutOf(matrix, width);
   const colours = weightColours();
   const moving = drawing("g");
   const svg = picture("map", width, layout.height, { role: "img", tabindex: 0 },
-    cells(matrix, layout.whole ?? layout.part, colours), moving);
+    cells(matrix, layout.whole ?? layout.detail, colours), moving);
   const now = { from: -1, to: -1 };
-  const focus = (from, to) => {
+  const highlight = (from, to) => {
     Object.assign(now, { from, to });
-    const part = placed(layout, now, matrix);
-    svg.setAttribute("aria-label", told(scene, now));
-    moving.replaceChildren(...(layout.whole ? aroundPart(matrix, layout.whole, part, colours, now) : []),
-      ...labels(scene, part, now), ...bands(part, now));
+    const detail = placed(layout, now, matrix);
+    svg.setAttribute("aria-label", described(scene, now));
+    moving.replaceChildren(...(layout.whole ? overviewWithFrame(matrix, layout.whole, detail, colours, now) : []),
+      ...labels(scene, detail, now), ...bands(detail, now));
   };
-  letPoint(svg, () => [placed(layout, now, matrix), layout.whole], point);
-  letKeysPoint(svg, matrix, now, point);
-  return { svg, focus };
+  enablePointer(svg, () => [placed(layout, now, matrix), layout.whole], point);
+  enableArrowKeys(svg, matrix, now, point);
+  return { svg, highlight };
 }
 
 function layoutOf({ rows, columns }, width) {
-  const cell = Math.min(LARGEST_CELL, (width - LABELS - 4) / columns);
+  const cell = Math.min(LARGEST_CELL, (width - LABELS - OVERHANG) / columns);
   if (cell < SMALLEST_CELL || rows > MOST_ROWS) return largeLayout(rows, columns, width);
-  const part = { row: 0, column: 0, rows, columns, x: LABELS, y: LABELS, cell };
-  return { part, height: LABELS + rows * cell + 4 };
+  const detail = { row: 0, column: 0, rows, columns, x: LABELS, y: LABELS, cell };
+  return { detail, height: LABELS + rows * cell + 4 };
 }
 
 function largeLayout(rows, columns, width) {
   const isBeside = width >= 860;
-  const partWidth = isBeside ? LABELS + PART * 15 : width;
-  const small = Math.min((isBeside ? width - partWidth - GAP : width) / columns, 520 / rows);
-  const count = Math.min(PART, Math.floor((partWidth - LABELS - 4) / SMALLEST_CELL));
-  const part = {
+  const detailWidth = isBeside ? LABELS + DETAIL * 15 : width;
+  const small = Math.min((isBeside ? width - detailWidth - GAP : width) / columns, 520 / rows);
+  const count = Math.min(DETAIL, Math.floor((detailWidth - LABELS - OVERHANG) / SMALLEST_CELL));
+  const detail = {
     rows: Math.min(rows, count), columns: Math.min(columns, count),
-    cell: Math.min(17, (partWidth - LABELS - 4) / count),
+    cell: Math.min(17, (detailWidth - LABELS - OVERHANG) / count),
     x: (isBeside ? columns * small + GAP : 0) + LABELS, y: (isBeside ? 0 : rows * small + GAP / 2) + LABELS,
   };
   const whole = { row: 0, column: 0, rows, columns, x: 1, y: 1, cell: small };
-  return { whole, part, height: Math.max(rows * small + 2, part.y + part.rows * part.cell + 4) };
+  return { whole, detail, height: Math.max(rows * small + 2, detail.y + detail.rows * detail.cell + 4) };
 }
 
-// The part of a large matrix stays around what is looked at.
-function placed({ whole, part }, { from, to }, { rows, columns }) {
-  if (!whole) return part;
+// The detail of a large matrix follows the selected cell.
+function placed({ whole, detail }, { from, to }, { rows, columns }) {
+  if (!whole) return detail;
   const begin = (place, count, shown) => Math.max(0, Math.min(count - shown, place - Math.floor(shown / 2)));
-  return { ...part, row: begin(from, rows, part.rows), column: begin(to, columns, part.columns) };
+  return { ...detail, row: begin(from, rows, detail.rows), column: begin(to, columns, detail.columns) };
 }
 
-function told({ title, matrix, rowLabels, columnLabels }, { from, to }) {
+function described({ title, matrix, rowLabels, columnLabels }, { from, to }) {
   const size = `${title}: ${matrix.rows} by ${matrix.columns} weights.`;
-  if (from < 0 || to < 0) return `${size} Arrow keys move through it.`;
+  if (from < 0 || to < 0) return `${size} The arrow keys move through it.`;
   return `${size} ${rowLabels[from]} to ${columnLabels[to]}: ${percent(matrix.values[from * matrix.columns + to])}`;
 }
 
@@ -87,12 +88,12 @@ function cells(matrix, area, colours) {
     drawing("rect", { ...box, fill: "none", stroke: themeColour("line") }));
 }
 
-function aroundPart(matrix, whole, part, colours, now) {
+function overviewWithFrame(matrix, whole, detail, colours, now) {
   const outline = drawing("rect", {
-    x: whole.x + part.column * whole.cell, y: whole.y + part.row * whole.cell, width: part.columns * whole.cell,
-    height: part.rows * whole.cell, fill: "none", stroke: themeColour("ink"), "stroke-width": 1.5,
+    x: whole.x + detail.column * whole.cell, y: whole.y + detail.row * whole.cell, width: detail.columns * whole.cell,
+    height: detail.rows * whole.cell, fill: "none", stroke: themeColour("ink"), "stroke-width": 1.5,
   });
-  return [outline, ...bands(whole, now), cells(matrix, part, colours)];
+  return [outline, ...bands(whole, now), cells(matrix, detail, colours)];
 }
 
 function labels(scene, area, { from, to }) {
@@ -113,7 +114,7 @@ function labels(scene, area, { from, to }) {
   return [...rows, ...columns];
 }
 
-// A frame around the row that looks, and around the column that is looked at.
+// Frames around the selected row and column.
 function bands(area, { from, to }) {
   const band = (x, y, width, height, colour) => drawing("rect", {
     x, y, width, height, fill: "none", stroke: themeColour(colour), "stroke-width": 1.5, "pointer-events": "none",
@@ -129,7 +130,7 @@ function bands(area, { from, to }) {
   return found;
 }
 
-function letPoint(svg, areas, point) {
+function enablePointer(svg, areas, point) {
   const cellAt = (event) => {
     const [x, y] = pointIn(svg, event);
     for (const area of areas().filter(Boolean)) {
@@ -140,13 +141,13 @@ function letPoint(svg, areas, point) {
     return [-1, -1];
   };
   svg.addEventListener("click", (event) => point(...cellAt(event), true));
-  // The part of a large matrix would run away from a pointer that it follows.
+  // Without hovering for large matrices: the detail would move under the pointer.
   if (areas()[1]) return;
   svg.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(...cellAt(event), false));
   svg.addEventListener("pointerleave", () => point(-1, -1, false));
 }
 
-function letKeysPoint(svg, { rows, columns }, now, point) {
+function enableArrowKeys(svg, { rows, columns }, now, point) {
   const next = (place, by, count) => (place < 0 ? 0 : within(place + by, 0, count - 1));
   svg.addEventListener("keydown", (event) => {
     if (!(event.key in ARROWS)) return;

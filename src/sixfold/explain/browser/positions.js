@@ -1,27 +1,27 @@
-// The positional encoding: the whole table as a picture, and two cuts through it.
+// The positional encoding: a heat map, one dimension as a curve, and the similarity of positions.
 import { ARROWS, drawing, element, within } from "./dom.js";
 import { lineChart } from "./chart.js";
 import { raster, signedColours, themeColour } from "./colour.js";
-import { inflate } from "./matrix.js";
-import { soft } from "./parts.js";
+import { inflate } from "./attention_matrix.js";
+import { muted } from "./controls.js";
 import { cellsImage, note, picture, pointIn } from "./svg.js";
 
-const MIDDLE = 127; // the byte that stands for 0
+const ZERO_LEVEL = 127; // the byte that encodes 0
 const LEFT = 44;
 const TEXT = {
-  sinusoidal: "Attention does not know the order of tokens, so each position adds its own pattern: sine and cosine " +
-    "waves, fast in the first dimensions and ever slower in the later ones (section 3.5).",
-  learned: "Attention does not know the order of tokens, so each position adds its own pattern, which this model " +
-    "has learned.",
+  sinusoidal: "Attention ignores the order of tokens, so a vector for each position is added to the embeddings: " +
+    "sines and cosines whose wavelength grows from dimension to dimension (section 3.5 of the paper).",
+  learned: "Attention ignores the order of tokens, so a vector for each position is added to the embeddings. " +
+    "This model has learned these vectors.",
 };
 
 export class PositionsView {
   constructor(data, state) {
     Object.assign(this, { data, state }, { length: data.positions.length, columns: data.positions.d_model });
     this.figure = element("div", { class: "figure" });
-    this.cuts = element("div", { class: "cuts" });
-    this.root = element("div", { class: "positions" }, element("h2", {}, "The positional encoding"),
-      soft(TEXT[data.model.positions]), this.figure, this.cuts);
+    this.curves = element("div", { class: "curves" });
+    this.root = element("div", { class: "positions" }, element("h2", {}, "Positional encoding"),
+      muted(TEXT[data.model.positions]), this.figure, this.curves);
     new ResizeObserver(() => this.resized()).observe(this.figure);
   }
 
@@ -31,7 +31,7 @@ export class PositionsView {
 
   async update(changed) {
     const { scale, table } = this.data.positions;
-    this.values ??= Float32Array.from(await inflate(table), (level) => (scale * (level - MIDDLE)) / MIDDLE);
+    this.values ??= Float32Array.from(await inflate(table), (level) => (scale * (level - ZERO_LEVEL)) / ZERO_LEVEL);
     if (!this.svg || changed.has("theme") || changed.has("view")) this.show();
     else this.point();
   }
@@ -53,15 +53,15 @@ export class PositionsView {
 
   cells() {
     const { scale } = this.data.positions;
-    const level = (row, column) => Math.round(MIDDLE * (1 + this.values[row * this.columns + column] / scale));
+    const level = (row, column) => Math.round(ZERO_LEVEL * (1 + this.values[row * this.columns + column] / scale));
     return raster(this.length, this.columns, level, signedColours());
   }
 
   notes(width, height) {
     const end = { "text-anchor": "end" };
-    const turned = { "text-anchor": "middle", transform: `rotate(-90 ${LEFT - 12} ${height / 2})` };
+    const vertical = { "text-anchor": "middle", transform: `rotate(-90 ${LEFT - 12} ${height / 2})` };
     return [
-      note("0", LEFT - 8, 12, end), note("position", LEFT - 12, height / 2, turned),
+      note("0", LEFT - 8, 12, end), note("position", LEFT - 12, height / 2, vertical),
       note(this.length - 1, LEFT - 8, height, end), note("dimension 0", LEFT, height + 19),
       note(this.columns - 1, width - 8, height + 19, end),
     ];
@@ -98,22 +98,22 @@ export class PositionsView {
     this.cross.replaceChildren(line(x + column, y, x + column, y + height), line(x, y + row, x + width, y + row));
     const value = this.values[position * this.columns + dimension].toFixed(2);
     this.svg.setAttribute("aria-label",
-      `Positional encoding: position ${position}, dimension ${dimension}, ${value}. Arrow keys move.`);
-    this.cuts.replaceChildren(
-      this.cut(`Dimension ${dimension}${this.period(dimension)}`, `${value} at position ${position}`,
+      `Positional encoding: position ${position}, dimension ${dimension}, ${value}. The arrow keys move the selection.`);
+    this.curves.replaceChildren(
+      this.curve(`Dimension ${dimension}${this.wavelength(dimension)}`, `value ${value} at position ${position}`,
         Array.from({ length: this.length }, (_, each) => this.values[each * this.columns + dimension]), position),
-      this.cut(`How alike position ${position} is to the others`, "cosine: 1 is the same",
-        this.likeness(position), position));
+      this.curve(`Similarity of position ${position} to the others`, "cosine similarity of the two vectors",
+        this.similarities(position), position));
   }
 
-  period(dimension) {
+  wavelength(dimension) {
     if (this.data.model.positions !== "sinusoidal") return "";
-    const period = 2 * Math.PI * 10000 ** ((2 * Math.floor(dimension / 2)) / this.columns);
-    const shown = period < 100 ? period.toFixed(1) : Math.round(period).toLocaleString("en");
-    return `, one wave in ${shown} positions`;
+    const wavelength = 2 * Math.PI * 10000 ** ((2 * Math.floor(dimension / 2)) / this.columns);
+    const shown = wavelength < 100 ? wavelength.toFixed(1) : Math.round(wavelength).toLocaleString("en");
+    return `, wavelength ${shown} positions`;
   }
 
-  likeness(position) {
+  similarities(position) {
     const row = (place) => this.values.subarray(place * this.columns, (place + 1) * this.columns);
     const dot = (one, other) => one.reduce((sum, each, place) => sum + each * other[place], 0);
     const norm = (one) => Math.sqrt(dot(one, one)) || 1;
@@ -121,11 +121,11 @@ export class PositionsView {
     return Array.from({ length: this.length }, (_, place) => dot(own, row(place)) / (norm(own) * norm(row(place))));
   }
 
-  cut(title, about, values, cursor) {
+  curve(title, about, values, cursor) {
     const room = this.figure.clientWidth;
     const width = within((room - 32) / (room > 720 ? 2 : 1), 260, 540);
     const series = [{ points: [...values].map((value, place) => [place, value]), colour: "accent" }];
-    return element("section", {}, element("h3", {}, title), soft(about, "small"),
+    return element("section", {}, element("h3", {}, title), muted(about, "small"),
       lineChart({ series, width, height: 150, label: title, cursor }));
   }
 

@@ -1,6 +1,6 @@
-// What is shown, kept in the page's address, so that a link restores it.
+// The state of the page, kept in the URL fragment, so that a link restores it.
 export class State {
-  // `tidy` returns values that can be shown: an address may ask for anything.
+  // `tidy` replaces values that cannot be shown: the URL may contain anything.
   constructor(defaults, tidy) {
     this.defaults = defaults;
     this.tidy = tidy;
@@ -34,11 +34,11 @@ export class State {
   }
 
   write() {
-    const told = Object.entries(this.values).filter(([name, value]) => value !== this.defaults[name]);
+    const changed = Object.entries(this.values).filter(([name, value]) => value !== this.defaults[name]);
     try {
-      history.replaceState(null, "", `#${new URLSearchParams(told)}`);
+      history.replaceState(null, "", `#${new URLSearchParams(changed)}`);
     } catch {
-      // A page inside another may not have an address of its own; it works without.
+      // A sandboxed frame may not change its URL; the page works without.
     }
   }
 }

@@ -1,4 +1,4 @@
-// Pictures: their frame and their labels. Colours are written into them, so that a saved picture keeps them.
+// SVG pictures and labels. Colours are attributes, not CSS, so that a saved picture keeps them.
 import { drawing } from "./dom.js";
 import { themeColour } from "./colour.js";
 
@@ -17,13 +17,13 @@ export function note(text, x, y, attributes = {}) {
   return label(text, x, y, { fill: themeColour("soft"), ...attributes });
 }
 
-// A canvas, one pixel for each cell, as an image of this place and size.
+// A canvas with one pixel per cell, as an SVG image with the given position and size.
 export function cellsImage(canvas, box) {
   const href = canvas.toDataURL();
   return drawing("image", { ...box, href, preserveAspectRatio: "none", "image-rendering": "pixelated" });
 }
 
-// Where in a picture the pointer is.
+// The position of the pointer, in the coordinates of a picture.
 export function pointIn(svg, event) {
   const box = svg.getBoundingClientRect();
   const scale = svg.viewBox.baseVal.width / box.width;

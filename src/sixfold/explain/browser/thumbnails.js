@@ -1,13 +1,13 @@
-// Every layer and head at a glance: rows are layers, columns are heads and their mean.
+// Thumbnails of every attention map: rows are layers, columns are heads and their mean.
 import { ARROWS, element, rove, within } from "./dom.js";
 import { weightColours, weightRaster } from "./colour.js";
-import { axis, button } from "./parts.js";
+import { axis, button } from "./controls.js";
 
-const PIXELS = 56; // a larger matrix is pooled
-const MANY = 10000; // weights; drawing so many lets the page do something else in between
+const PIXELS = 56; // larger matrices are max-pooled
+const MANY_WEIGHTS = 10000; // after a matrix of this size, the browser may handle events
 
 export class Thumbnails {
-  // `choose` is told layer and head (-1: the mean); `named` returns what a reader hears of them.
+  // `choose` gets a layer and a head (-1: the mean); `named` returns their label.
   constructor(choose, named) {
     Object.assign(this, { choose, named });
     this.root = element("div", { class: "thumbnails", role: "group", "aria-label": "Layers and heads" });
@@ -48,14 +48,14 @@ export class Thumbnails {
     rove(this.buttons, Math.max(0, chosen));
   }
 
-  // Stops when `isCurrent` does not hold any more.
+  // Draws all thumbnails, and stops as soon as `isCurrent` returns false.
   async draw(weights, stack, isCurrent) {
     const colours = weightColours();
     for (const each of this.buttons) {
       const matrix = await weights.matrix(stack, Number(each.dataset.layer), Number(each.dataset.head));
       if (!isCurrent()) return;
       each.replaceChildren(weightRaster(matrix, colours, PIXELS));
-      if (matrix.values.length > MANY) await new Promise((resolve) => setTimeout(resolve));
+      if (matrix.values.length > MANY_WEIGHTS) await new Promise((resolve) => setTimeout(resolve));
     }
     this.root.dataset.isDrawn = "true";
   }

@@ -1,16 +1,16 @@
-// The page that shows how a training goes, or went.
+// The page of a training run, finished or in progress.
 import { lineChart } from "./chart.js";
 import { element, within } from "./dom.js";
-import { THEMES, themeButton } from "./frame.js";
-import { soft } from "./parts.js";
-import { visible } from "./pieces.js";
+import { THEMES, themeButton } from "./theme_and_tabs.js";
+import { muted } from "./controls.js";
+import { visible } from "./token_text.js";
 import { State } from "./state.js";
 
-const ASK_EVERY = 3000; // milliseconds
+const POLL_INTERVAL = 3000; // milliseconds
 const CHART_HEIGHT = 220;
 const GAP = 40; // between two charts
-const ENDED = "The training has ended or was stopped; this is its last state.";
-const NOT_BEGUN = "No step was taken yet: the text is being read and encoded.";
+const ENDED = "Training has ended or was stopped. This is its last state.";
+const NOT_BEGUN = "No training step yet: the data is being prepared.";
 
 function duration(seconds) {
   if (seconds < 90) return `${Math.round(seconds)} s`;
@@ -33,8 +33,8 @@ function facts(data) {
     steps: data.num_steps.toLocaleString("en"),
     epoch: data.epoch,
     "training time": duration(data.seconds),
-    [`${scoreName(data)} of the model kept, on held-out examples`]: best ? best.score.toFixed(1) : "–",
-    "target tokens a second (median)": Math.round(speeds[speeds.length >> 1]).toLocaleString("en"),
+    [`best ${scoreName(data)} on validation data`]: best ? best.score.toFixed(1) : "–",
+    "target tokens per second (median)": Math.round(speeds[speeds.length >> 1]).toLocaleString("en"),
   };
   return element("div", { class: "facts" }, Object.entries(shown).map(([name, value]) =>
     element("div", {}, element("b", {}, value), element("span", {}, name))));
@@ -44,25 +44,25 @@ function charts(data, width) {
   const over = (rows, name) => rows.map((row) => [row.step, row[name]]);
   const chart = (title, about, series, options = {}) => {
     const drawn = series.filter((one) => one.points.length);
-    const label = `${title} over ${data.num_steps} steps`;
+    const label = `${title} over ${data.num_steps} training steps`;
     return drawn.length ? element("section", {}, element("h3", {}, title), element("p", {}, about),
       lineChart({ series: drawn, width, height: CHART_HEIGHT, label, format: shortNumber, ...options })) : null;
   };
   return element("div", { class: "charts" },
-    chart("Loss", "of a token; dots are held-out sentences, without label smoothing", [
+    chart("Loss", "per token. Line: training; dots: validation, without label smoothing", [
       { points: over(data.points, "loss"), colour: "soft", faint: true },
       { points: over(data.validations, "loss"), colour: "accent", dots: true },
     ]),
-    chart(scoreName(data), "of held-out examples",
+    chart(scoreName(data), "on validation data",
       [{ points: over(data.validations, "score"), colour: "accent", dots: true }], { floor: 0 }),
-    chart("Learning rate", "as the schedule set it",
+    chart("Learning rate", "at each step",
       [{ points: over(data.points, "learning_rate"), colour: "other" }], { floor: 0 }),
     chart("Gradient norm", "before clipping",
       [{ points: over(data.points, "grad_norm"), colour: "soft", faint: true }], { floor: 0 }));
 }
 
-// Words of an answer that the expected one has as well are marked.
-function marked(text, expected) {
+// An answer, with the words highlighted that also occur in the expected one.
+function highlightMatches(text, expected) {
   const known = new Set(expected.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
   const isHit = (part, place) => place % 2 && known.has(part.toLowerCase());
   return text.split(/([\p{L}\p{N}]+)/u).map((part, place) =>
@@ -76,30 +76,31 @@ function samples({ validations }) {
     element("span", { class: "soft small number" }, first), element("span", { class: "number small" }, second),
     element("bdi", {}, content));
   const score = ({ is_best: isBest, score: value }) => element("span",
-    { class: isBest ? "best" : null, title: isBest ? "the best so far" : null }, value.toFixed(1));
-  return element("section", { class: "samples-part" }, element("h2", {}, "One sentence, as the model learned it"),
-    soft("A held-out example, answered at each validation. Words that the expected answer has are coloured."),
+    { class: isBest ? "best" : null, title: isBest ? "best so far" : null }, value.toFixed(1));
+  return element("section", { class: "samples-part" }, element("h2", {}, "Sample output"),
+    muted("The model's output for one validation example, at each validation. " +
+      "Words that occur in the expected output are coloured."),
     element("ol", { class: "samples" },
-      row({}, "given", "", visible(last.given)), row({ class: "given" }, "expected", "", visible(last.expected)),
+      row({}, "input", "", visible(last.given)), row({ class: "given" }, "expected", "", visible(last.expected)),
       [...validations].reverse().map((each) =>
-        row({}, each.step.toLocaleString("en"), score(each), marked(each.answer, each.expected)))));
+        row({}, each.step.toLocaleString("en"), score(each), highlightMatches(each.answer, each.expected)))));
 }
 
-// Ask the server for news now and then.
+// Polls the server for updates.
 function follow(data, live, show) {
   let now = data;
   live.textContent = "live";
   setInterval(async () => {
     try {
-      const news = await (await fetch("training.json")).json();
+      const update = await (await fetch("training.json")).json();
       live.textContent = "live";
-      const isNew = news.num_steps !== now.num_steps || news.validations.length !== now.validations.length;
-      now = news;
+      const isNew = update.num_steps !== now.num_steps || update.validations.length !== now.validations.length;
+      now = update;
       if (isNew) show(now);
     } catch {
       live.textContent = ENDED;
     }
-  }, ASK_EVERY);
+  }, POLL_INTERVAL);
 }
 
 function start(given) {
@@ -111,11 +112,11 @@ function start(given) {
   const languages = [data.source_language, data.target_language].filter(Boolean).join(" → ");
   document.body.append(element("header", {},
     element("div", { class: "top" }, element("b", { class: "brand" }, "Sixfold"), live, theme.button),
-    element("h1", { class: "title" }, `Training ${data.name}${languages ? `, ${languages}` : ""}`)), main);
+    element("h1", { class: "title" }, `Training of ${data.name}${languages ? `, ${languages}` : ""}`)), main);
   const show = () => {
     const columns = main.clientWidth > 960 ? 2 : 1;
     const width = within(Math.floor((main.clientWidth - GAP * (columns - 1)) / columns), 280, 560);
-    const parts = data.num_steps ? [facts(data), charts(data, width), samples(data)] : [soft(NOT_BEGUN)];
+    const parts = data.num_steps ? [facts(data), charts(data, width), samples(data)] : [muted(NOT_BEGUN)];
     main.replaceChildren(...parts.filter(Boolean));
   };
   const update = () => {
@@ -126,7 +127,7 @@ function start(given) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
   addEventListener("resize", show);
   show();
-  if (data.is_live) follow(data, live, (news) => { data = news; show(); });
+  if (data.is_live) follow(data, live, (update) => { data = update; show(); });
 }
 
 start(JSON.parse(document.getElementById("data").textContent));

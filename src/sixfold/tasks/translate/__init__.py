@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from sixfold.callbacks import OnProgress
+from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
 from sixfold.decode.translate import Translator, load
@@ -26,7 +28,6 @@ from sixfold.tasks.translate.plan import choose
 from sixfold.tasks.translate.prepare import Survey, learn_tokenizer, prepare, prepare_sample, survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import Tokenizer
-from sixfold.ticks import Tick
 from sixfold.training.base import Base
 from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
@@ -46,13 +47,13 @@ class Translate:
         """Two files or folders are a pair; one may hold both sides."""
         return 1 <= len(inputs) <= 2
 
-    def read(self, inputs: Inputs) -> Pairs:
-        """Open parallel text."""
-        return open_pairs(*inputs)
+    def read(self, inputs: Inputs, wishes: Wishes) -> Pairs:
+        """Open parallel text, in the languages that are asked for."""
+        return open_pairs(*inputs, languages=asked_languages(wishes.get("data", {}).get("languages")))
 
-    def survey(self, examples: Pairs, seed: int, tick: Tick) -> Survey:
+    def survey(self, examples: Pairs, seed: int, on_progress: OnProgress) -> Survey:
         """Count the pairs and keep a sample."""
-        return survey(examples, seed, tick)
+        return survey(examples, seed, on_progress)
 
     def propose(self, survey: Survey, wishes: Wishes, device: str, pace: float) -> Plan:
         """Choose everything that the user did not."""
@@ -81,9 +82,9 @@ class Translate:
         """Read the tokenizer."""
         return Tokenizer.load(folder / TOKENIZER)
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
         """Encode all pairs into shards."""
-        return prepare(folder, given, tick)
+        return prepare(folder, given, on_progress)
 
     def prepare_sample(self, folder: Path, given: Given, most: int) -> Corpus:
         """Encode a small part of the sample."""
@@ -131,7 +132,12 @@ class Translate:
 
 
 def languages_of(examples: Pairs) -> tuple[str, str]:
-    """Guess the languages from names such as train.en and train.de; empty where the names do not tell."""
+    """Return the languages that the user or the file names, or those of names such as train.en and train.de.
+
+    They are empty where nothing tells them.
+    """
+    if examples.sides and examples.sides != ("source", "target"):
+        return examples.sides
     codes = [[part for part in path.name.split(".")[1:] if part not in COMPRESSED] for path in examples.paths]
     if len(codes) == 2 and codes[0] and codes[1]:
         return codes[0][-1], codes[1][-1]

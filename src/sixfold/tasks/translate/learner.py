@@ -15,12 +15,10 @@ from sixfold.models.ensemble import members_of
 from sixfold.nn.loss import mixed_precision, projected_loss
 from sixfold.tasks.translate.augment import IdPair, augment
 from sixfold.tasks.translate.initialise import MOST_PAIRS, initialise_from_words
-from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.tasks.translate.recipe import NUM_MARKS, TranslateRecipe
 from sixfold.tasks.translate.validate import TranslationValidator
 from sixfold.text import Tokenizer
 from sixfold.training.task import Batch
-
-END = 1  # the end token that every row gets
 
 
 class TranslateLearner:
@@ -44,7 +42,7 @@ class TranslateLearner:
 
     def sizes(self, corpus: Corpus) -> Sizes:
         """Return the tokens of source and target, with their end tokens."""
-        return corpus.lengths + END
+        return corpus.lengths + NUM_MARKS
 
     def collate(self, records: Records, seed: int) -> Batch:
         """Augment and pad pairs: source (B, M), the decoder's input and what it should answer (B, T)."""

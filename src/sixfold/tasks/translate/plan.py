@@ -179,8 +179,9 @@ def warmup_for(size: Size, steps: int, minutes: float) -> int:
 def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterator[str]:
     """Yield what will be trained, and for what was not asked for, why."""
     model, train = recipe.model, recipe.train
+    sides = " ({} → {})".format(*surveyed.sides) if surveyed.sides else ""
     yield (
-        f"{surveyed.num_examples:,} pairs, {surveyed.source_characters:.0f} and "
+        f"{surveyed.num_examples:,} pairs{sides}, {surveyed.source_characters:.0f} and "
         f"{surveyed.target_characters:.0f} characters each"
     )
     why = "" if "data" in wishes else ": about as many as words that occur a few times"

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.languages import Languages
 from sixfold.data.readers import Pair, Pairs
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Reservoir
 from sixfold.data.shards import Corpus, Record, ShardWriter, token_type
 from sixfold.errors import DataError
 from sixfold.tasks.translate.recipe import DataConfig
 from sixfold.text import Tokenizer
-from sixfold.ticks import Tick, silent
 from sixfold.training.task import Given, Prepared
 
 SAMPLE_PAIRS = 200_000  # pairs that subwords are learned from
@@ -33,8 +34,9 @@ class Survey:
     num_examples: int
     source_characters: float  # mean of a line
     target_characters: float
-    sample: Sample
+    sample: Reservoir
     smallest_hash: int
+    sides: Languages | None = None  # what source and target are called, if anything says it
 
     @property
     def mean_characters(self) -> float:
@@ -64,9 +66,9 @@ class Survey:
         return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
-def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
+def survey(pairs: Pairs, seed: int, on_progress: OnProgress = no_progress) -> Survey:
     """Count the pairs and keep a uniform random sample of them."""
-    sample = Sample(SAMPLE_PAIRS, seed)
+    sample = Reservoir(SAMPLE_PAIRS, seed)
     count = source = target = 0
     smallest = 2**64
     for count, pair in enumerate(pairs, start=1):
@@ -75,13 +77,13 @@ def survey(pairs: Pairs, seed: int, tick: Tick = silent) -> Survey:
             smallest = min(smallest, source_hash(pair))
         sample.offer(pair)
         if count % CHUNK_PAIRS == 0:
-            tick(count)
+            on_progress(count)
     if count < FEWEST_PAIRS:
         raise DataError(
             f"There are {count} pairs: too few to train on; at least {FEWEST_PAIRS} are needed.",
             "For a corpus to try with: sixfold corpus phrasebook",
         )
-    return Survey(count, source / count, target / count, sample, smallest)
+    return Survey(count, source / count, target / count, sample, smallest, pairs.sides)
 
 
 def source_hash(pair: Pair) -> int:
@@ -118,12 +120,13 @@ def columns_for(tokenizer: Tokenizer) -> dict[str, str]:
     return dict.fromkeys(("source", "target"), token_type(tokenizer.vocabulary))
 
 
-def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
+def prepare(folder: Path, given: Given, on_progress: OnProgress = no_progress) -> Prepared:
     """Encode all pairs into shards, and say what was left out; without validation pairs, hold some out.
 
     They are held out by a hash of their source, so that copies of a sentence fall on one side.
     """
     tokenizer, config = given.processor, given.recipe.data
+    refuse_swapped_sides(given.train, given.valid)
     threshold = hold_out_threshold(given.survey, config) if given.valid is None else -1
     writers = {name: ShardWriter(folder / name, columns_for(tokenizer)) for name in ("train", "valid")}
     skipped, skipped_valid = Skipped(), Skipped("validation pairs")
@@ -134,7 +137,7 @@ def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
             splits["valid" if source_hash(pair) <= threshold else "train"].append(pair)
         for name, writer in writers.items():
             writer.write(encode(splits[name], tokenizer, config.max_tokens, skipped))
-        tick(done := done + len(chunk))
+        on_progress(done := done + len(chunk))
     for chunk in chunks(given.valid or []):
         writers["valid"].write(encode(chunk, tokenizer, config.max_tokens, skipped_valid))
     for writer in writers.values():
@@ -142,6 +145,16 @@ def prepare(folder: Path, given: Given, tick: Tick = silent) -> Prepared:
     left_out = [*skipped.sentences(config.max_tokens), *skipped_valid.sentences(config.max_tokens)]
     refuse_empty(writers, left_out)
     return Prepared(folder, tuple(left_out))
+
+
+def refuse_swapped_sides(train: Pairs, valid: Pairs | None) -> None:
+    """Raise if validation text has its source where the training text has its target."""
+    if valid is not None and train.sides and valid.sides == train.sides[::-1]:
+        source, target = train.sides
+        raise DataError(
+            f"Training text goes from {source} to {target}, but validation text from {target} to {source}.",
+            f"Name the source first for both: --set 'data.languages=[{source}, {target}]'",
+        )
 
 
 def hold_out_threshold(surveyed: Survey, config: DataConfig) -> int:

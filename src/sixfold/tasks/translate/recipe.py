@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sixfold.data.languages import MEANING, asked_languages
 from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
@@ -15,23 +16,32 @@ from sixfold.settings import Former, suggestion
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
+NUM_MARKS = 1  # the token that ends a source or a target, or begins the decoder's input
+
 
 class DataConfig(BaseModel):
     """How text becomes tokens."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="subwords shared by both languages")
+    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="number of subwords, shared by both languages")
     subwords: Subwords = "bpe"
-    join: float = Field(0.0, ge=0, le=1, description="share of steps on pairs joined to longer ones")
+    join: float = Field(0.0, ge=0, le=1, description="fraction of steps on concatenated pairs")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
+    languages: list[str] = Field([], description=MEANING)
+
+    @model_validator(mode="after")
+    def check_languages(self) -> DataConfig:
+        """Refuse anything but none or two."""
+        asked_languages(self.languages)
+        return self
 
 
 class ModelConfig(Architecture):
     """What is trained: a shape, and how many models of it."""
 
-    members: int = Field(1, ge=1, le=16, description="models of this shape, whose predictions are averaged")
+    members: int = Field(1, ge=1, le=16, description="models in the ensemble, trained side by side")
 
     def config(self, vocabulary: int, pad_id: int = 0) -> EncoderDecoderConfig:
         """Return the configuration of each of them for so many tokens."""
@@ -42,9 +52,9 @@ class TranslateTrainConfig(TrainConfig):
     """How to train a translation model."""
 
     start: Literal["random", "words"] = Field(
-        "random", description="words: embeddings from which tokens occur together in the pairs"
+        "random", description="words: initialise embeddings from word co-occurrence"
     )
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="ε of label smoothing")
     valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
 
 
@@ -61,6 +71,18 @@ class TranslateRecipe(Recipe):
         "train.both_ways": Former(gone="training in both directions did not pay for its time (docs/log.md)."),
         "decode.read_back": Former(gone="noisy-channel reranking did not pay for its time (docs/log.md)."),
     }
+
+    @model_validator(mode="after")
+    def check_positions(self) -> TranslateRecipe:
+        """Refuse pairs that are longer than the positions learned for them."""
+        needed = self.data.max_tokens + NUM_MARKS
+        if self.model.positions == "learned" and self.model.max_positions < needed:
+            raise ConfigError(
+                f"Pairs of up to data.max_tokens={self.data.max_tokens} tokens need {needed} positions with their "
+                f"end mark, but model.max_positions is {self.model.max_positions}.",
+                f"Set model.max_positions={needed}, or data.max_tokens={self.model.max_positions - NUM_MARKS}.",
+            )
+        return self
 
     @classmethod
     def known_keys(cls, part: str) -> list[str]:

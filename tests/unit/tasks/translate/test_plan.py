@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sixfold.data.readers import Pair
-from sixfold.data.sample import Sample
+from sixfold.data.reservoir import Reservoir
 from sixfold.models.encoder_decoder import PRESETS
 from sixfold.tasks.translate.plan import choose, parameter_count
 from sixfold.tasks.translate.prepare import Survey
@@ -25,9 +25,9 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sixfold.tasks.translate.plan.num_cores", lambda: 2)
 
 
-def sample_of(pairs: Collection[Pair]) -> Sample:
+def sample_of(pairs: Collection[Pair]) -> Reservoir:
     """Return a sample of all the pairs."""
-    sample = Sample(most=len(pairs), seed=1)
+    sample = Reservoir(most=len(pairs), seed=1)
     for pair in pairs:
         sample.offer(pair)
     return sample
@@ -161,7 +161,7 @@ def test_wishes_win(num_pairs: int) -> None:
         "decode.beam=2",
         "train.patience=0",
     ]
-    recipe = choose(surveyed(num_pairs), parse_settings(TranslateRecipe, settings)).recipe
+    recipe = choose(surveyed(num_pairs), parse_settings(settings, TranslateRecipe.known())).recipe
     assert (recipe.train.steps, recipe.train.warmup_steps, recipe.train.patience) == (7, 3, 0)
     assert (recipe.data.vocabulary, recipe.decode.beam) == (300, 2)
 
@@ -175,7 +175,7 @@ def test_a_preset_that_was_asked_for_comes_whole(preset: str) -> None:
 
 
 def test_a_model_of_the_users_own_keeps_none_of_ours() -> None:
-    wishes = parse_settings(TranslateRecipe, ["model.d_model=64", "model.heads=4"])
+    wishes = parse_settings(["model.d_model=64", "model.heads=4"], TranslateRecipe.known())
     assert choose(surveyed(1000), wishes).recipe.model == make_recipe(TranslateRecipe, wishes).model
 
 

@@ -124,6 +124,13 @@ def test_empty_and_too_long_pairs_are_counted_with_their_first_line(tmp_path: Pa
     )
 
 
+def test_validation_text_in_the_other_direction_is_refused(tmp_path: Path) -> None:
+    given = given_for(sentences(20), sentences(5))
+    given.train.sides, given.valid.sides = ("en", "de"), ("de", "en")
+    with pytest.raises(DataError, match="from en to de, but validation text from de to en"):
+        prepare(tmp_path, given)
+
+
 def test_validation_pairs_that_are_left_out_are_counted_apart(tmp_path: Path) -> None:
     data, _ = prepared(tmp_path, sentences(60), [("red", "blue"), ("", "two")])
     assert data.warnings == ("left out 1 validation pairs: one side is empty (the first on line 2)",)

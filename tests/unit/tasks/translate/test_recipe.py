@@ -73,3 +73,12 @@ def test_a_key_that_is_gone_may_ask_for_nothing_and_is_refused_with_the_reason_o
         assert gather_wishes(TranslateRecipe, None, [f"{key}=0"], minutes=0) == {}
     with pytest.raises(ConfigError, match=f"{key} is gone"):
         gather_wishes(TranslateRecipe, None, [f"{key}=0.2"], minutes=0)
+
+
+def test_learned_positions_too_few_for_the_longest_pair_are_refused_with_both_keys() -> None:
+    model = {"positions": "learned", "max_positions": 128}
+    with pytest.raises(ConfigError, match=r"data\.max_tokens=128 .* model\.max_positions is 128") as raised:
+        make_recipe(TranslateRecipe, {"model": model, "data": {"max_tokens": 128}})
+    assert raised.value.hint == "Set model.max_positions=129, or data.max_tokens=127."
+    assert make_recipe(TranslateRecipe, {"model": model, "data": {"max_tokens": 127}}).model.max_positions == 128
+    assert make_recipe(TranslateRecipe, {"model": {"max_positions": 128}})  # sinusoids have no end

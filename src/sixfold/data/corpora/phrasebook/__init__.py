@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sixfold.data.corpora.files import Pair, Pairs, fill, sizes
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import PairsBySplit, TextPair, fill, sizes
 from sixfold.data.corpora.phrasebook.author import Author
-from sixfold.ticks import Tick, silent
 
 __all__ = ["Author", "load", "sentences"]
 
@@ -19,15 +19,15 @@ NUM_PAIRS = 60_000
 MIN_WORDS, MAX_WORDS = 3, 14
 
 
-def load(num_pairs: int | None = None, seed: int = 1, tick: Tick = silent) -> Pairs:
+def load(num_pairs: int | None = None, seed: int = 1, on_progress: OnProgress = no_progress) -> PairsBySplit:
     """Return train, val and test pairs; a sentence is held out by its own text, whatever the sizes."""
-    return Pairs(
-        fill(sentences(seed), sizes(num_pairs or NUM_PAIRS), tick),
+    return PairsBySplit(
+        fill(sentences(seed), sizes(num_pairs or NUM_PAIRS), on_progress),
         ("Made by the grammar in this package: one English sentence has one German translation (you = du).",),
     )
 
 
-def sentences(seed: int = 1) -> Iterator[Pair]:
+def sentences(seed: int = 1) -> Iterator[TextPair]:
     """Yield pairs without end; some come more than once."""
     author = Author(seed)
     while True:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from sixfold.data.corpora.files import Pair
+from sixfold.data.corpora.files import TextPair
 from sixfold.data.corpora.phrasebook import lexicon
 from sixfold.data.corpora.phrasebook.clauses import Clauses, Plan, be, can_stand_in
 from sixfold.data.corpora.phrasebook.grammar import (
@@ -76,16 +76,16 @@ class Author(Clauses):
             )
         )
 
-    def sentence(self) -> Pair:
+    def sentence(self) -> TextPair:
         """Write one sentence in both languages."""
         return self.draw(self.patterns)()
 
-    def said_or_asked(self, clause: Clause, asked_chance: float) -> Pair:
+    def said_or_asked(self, clause: Clause, asked_chance: float) -> TextPair:
         """Write the clause as a statement or, with this probability, as a question."""
         is_question = self.chance(asked_chance)
         return finish(question(clause), "?") if is_question else finish(statement(clause))
 
-    def statement(self) -> Pair:
+    def statement(self) -> TextPair:
         """She bought a car yesterday. Yesterday she bought a car."""
         clause = self.clause()
         is_missing_habit = clause.tense == "simple" and clause.negative  # not `Every day we do not cry`
@@ -93,11 +93,11 @@ class Author(Clauses):
 
     # Questions and requests
 
-    def yes_no_question(self) -> Pair:
+    def yes_no_question(self) -> TextPair:
         """Did she buy a car yesterday?"""
         return finish(question(self.clause(self.asked(), negative_chance=0.05)), "?")
 
-    def question_with_word(self) -> Pair:
+    def question_with_word(self) -> TextPair:
         """When is she buying the car? Where does he live?"""
         if self.chance(0.35):
             return self.question_of_place()
@@ -107,7 +107,7 @@ class Author(Clauses):
             clause = replace(clause, adverb=None, tense="present")
         return finish(question(clause, word), "?")
 
-    def question_of_place(self) -> Pair:
+    def question_of_place(self) -> TextPair:
         """Where asks wo, and with a verb of motion wohin."""
         subject, tense = self.asked(), self.pick(("present", "past", "will", "want to", "would like to"))
         moves = self.chance(0.5)
@@ -117,7 +117,7 @@ class Author(Clauses):
             moves, clause = False, be(self.known_phrase(self.noun("thing", "building")))
         return finish(question(clause, Words("where", "wohin" if moves else "wo")), "?")
 
-    def question_about_person(self) -> Pair:
+    def question_about_person(self) -> TextPair:
         """Who is calling you? Who are you calling? Who are you helping? Wer, wen or wem."""
         if self.chance(0.4):
             return finish(statement(self.clause(WHO, negative_chance=0.05)), "?")
@@ -126,7 +126,7 @@ class Author(Clauses):
         clause = Clause(subject, Predicate(verb), tense if can_stand_in(verb, tense) else "present")
         return finish(question(clause, Words("who", "wem" if verb in lexicon.verbs("dative") else "wen")), "?")
 
-    def question_about_thing(self) -> Pair:
+    def question_about_thing(self) -> TextPair:
         """What is she buying? How many apples is she buying?"""
         verb, tense = self.pick(verbs_with_thing()), self.pick(ASKED_TENSES)
         clause = Clause(self.asked(), Predicate(verb), tense)
@@ -137,7 +137,7 @@ class Author(Clauses):
         how_many = Words("how many", "wie viele") + Words(things.english, things.german[ACCUSATIVE])
         return finish(question(clause, how_many), "?")
 
-    def request(self) -> Pair:
+    def request(self) -> TextPair:
         """Please open the door. Do not open the door."""
         negative = self.chance(0.3)
         clause = Clause(YOU, self.predicate(Plan(YOU, "present", negative)), "simple", negative)
@@ -149,7 +149,7 @@ class Author(Clauses):
 
     # How something is
 
-    def description(self) -> Pair:
+    def description(self) -> TextPair:
         """The old house is very expensive."""
         noun = self.noun(*lexicon.described_kinds())
         if noun.kind in PEOPLE:
@@ -162,7 +162,7 @@ class Author(Clauses):
         clause = replace(be(subject, self.quality(adjective)), tense=tense, negative=self.chance(0.15))
         return self.said_or_asked(clause, 0.3)
 
-    def comparison(self) -> Pair:
+    def comparison(self) -> TextPair:
         """The train is faster than the bus. Paul is as old as my brother."""
         kind = self.pick(COMPARED)
         first, second = self.compared(kind), self.compared(kind)
@@ -186,7 +186,7 @@ class Author(Clauses):
 
     # Sentences of two clauses
 
-    def two_clauses(self) -> Pair:
+    def two_clauses(self) -> TextPair:
         """She is staying at home because she is tired."""
         if self.chance(0.25):
             return self.coordination()
@@ -203,7 +203,7 @@ class Author(Clauses):
             return self.tenses
         return self.plain_tenses if conjunction.english == "while" else self.coming_tenses
 
-    def coordination(self) -> Pair:
+    def coordination(self) -> TextPair:
         """She is sleeping and he is working."""
         tense = self.draw(self.plain_tenses)
         first, second = (Clause(self.human(), self.intransitive(), tense) for _ in range(2))
@@ -213,7 +213,7 @@ class Author(Clauses):
         before, after = statement(first), statement(second)
         return finish(Words(before.english + english, before.german + german) + after)
 
-    def clause_first(self) -> Pair:
+    def clause_first(self) -> TextPair:
         """If it is raining, we stay at home: the clause in front, then the verb."""
         word, subject = self.pick(lexicon.set_phrases("opening_conjunction")), self.human()
         main = self.clause(self.pronoun_for(subject), negative_chance=0.1, tenses=self.tenses_before(word))
@@ -221,7 +221,7 @@ class Author(Clauses):
         main_clause = Words(english_statement(main), german_question(main))
         return finish(Words(f"{side.english},", f"{side.german},") + main_clause)
 
-    def reported_clause(self) -> Pair:
+    def reported_clause(self) -> TextPair:
         """I think that she is sick. He does not know whether she is coming."""
         subject, side = self.human(), self.clause(negative_chance=0.1)
         if self.chance(0.35):
@@ -233,7 +233,7 @@ class Author(Clauses):
         main = Clause(subject, Predicate(verb), "present", negative)
         return finish(complex_sentence(statement(main), subordinate(word, side)))
 
-    def infinitive_clause(self) -> Pair:
+    def infinitive_clause(self) -> TextPair:
         """She is trying to open the door. It is difficult to find a flat."""
         if self.chance(0.35):
             main = be(IT, self.pick(lexicon.adjectives("judgement")).positive)
@@ -245,14 +245,14 @@ class Author(Clauses):
         side = Clause(doer, self.action(verbs_of_action(), Plan(doer)))
         return finish(complex_sentence(statement(main), infinitive(side)))
 
-    def purpose(self) -> Pair:
+    def purpose(self) -> TextPair:
         """He is going to the market to buy apples: um ... zu."""
         subject, tense = self.human(), self.pick(("present", "past", "will", "have to", "want to"))
         main = Clause(subject, Predicate(lexicon.verb("go", "going"), complement=self.goal()), tense)
         side = Clause(subject, self.action(verbs_of_aim(), Plan(subject)))
         return finish(complex_sentence(statement(main), infinitive(side, "um")))
 
-    def relative_clause(self) -> Pair:
+    def relative_clause(self) -> TextPair:
         """I know the woman who lives here. This is the book that he is reading."""
         if self.chance(0.4):
             return self.object_relative()
@@ -263,7 +263,7 @@ class Author(Clauses):
         german = german_subordinate(relative_pronoun(person, NOMINATIVE), side, with_subject=False)
         return finish(complex_sentence(statement(main), Words(english_statement(side), german)))
 
-    def object_relative(self) -> Pair:
+    def object_relative(self) -> TextPair:
         """This is the book that he is reading: the relative pronoun is an accusative."""
         verb = self.pick(lexicon.verbs("transitive"))
         noun = self.noun(*verb.objects)
@@ -279,7 +279,7 @@ class Author(Clauses):
 
     # Where, whose, how much, how old, when
 
-    def location(self) -> Pair:
+    def location(self) -> TextPair:
         """The key is under the bed. Anna is at home."""
         if self.chance(0.4):
             clause = be(self.human(), self.place())
@@ -289,7 +289,7 @@ class Author(Clauses):
         clause = replace(clause, tense="past" if self.chance(0.3) else "present", negative=self.chance(0.15))
         return self.said_or_asked(clause, 0.25)
 
-    def existence(self) -> Pair:
+    def existence(self) -> TextPair:
         """Is there a hotel in the village? There is no hotel here."""
         where, noun = self.pick(sights()), self.noun("building")
         if where.english.endswith(noun.english):
@@ -301,14 +301,14 @@ class Author(Clauses):
             return finish(Words(f"there is {english}", f"{where.german} gibt es {german}"))
         return finish(Words(f"is there {english}", f"gibt es {where.german} {german}"), "?")
 
-    def belonging(self) -> Pair:
+    def belonging(self) -> TextPair:
         """The bicycle belongs to my sister."""
         thing = noun_phrase(self.pick((THE, THIS)), noun := self.noun(*OWNED), self.adjective(noun))
         owner = self.person_object(thing)
         clause = Clause(thing, Predicate(lexicon.verb("belong"), dative=owner, dative_last=True))
         return self.said_or_asked(clause, 0.25)
 
-    def price(self) -> Pair:
+    def price(self) -> TextPair:
         """The red shirt costs 25 euros. How much does the hat cost?"""
         thing = self.noun_phrase(self.noun("clothes", "device", "dish", "thing"), self.pick((THE, THIS)), 0.25)
         number = self.number()
@@ -317,7 +317,7 @@ class Author(Clauses):
             return finish(question(clause, Words("how much", "wie viel")), "?")
         return finish(statement(clause) + Words(f"{number} euros", f"{number} Euro"))
 
-    def age(self) -> Pair:
+    def age(self) -> TextPair:
         """My sister is 25 years old. How old is your sister?"""
         subject = self.human()
         if self.chance(0.2):
@@ -329,7 +329,7 @@ class Author(Clauses):
         """Choose a number of euros or years."""
         return 2 + int(self.random() * 30)
 
-    def timetable(self) -> Pair:
+    def timetable(self) -> TextPair:
         """The train leaves at half past eight. When does the film start?"""
         if self.chance(0.5):
             verb = self.pick(lexicon.verbs("departing"))
@@ -342,7 +342,7 @@ class Author(Clauses):
         time = Words("at", "um") + self.clock() if self.chance(0.7) else self.weekday()
         return finish(statement(replace(clause, time=time)))
 
-    def birthday(self) -> Pair:
+    def birthday(self) -> TextPair:
         """My birthday is on 3 May. It is half past eight."""
         if self.chance(0.1):
             return finish(Words("it is", "es ist") + self.clock())
@@ -352,7 +352,7 @@ class Author(Clauses):
         return finish(Words(f"{whose.english} is", f"{whose.german[NOMINATIVE]} ist") + date)
 
 
-def finish(words: Words, mark: str = ".") -> Pair:
+def finish(words: Words, mark: str = ".") -> TextPair:
     """Begin with a capital letter and end with a mark."""
     english, german = words.english, words.german
     return english[0].upper() + english[1:] + mark, german[0].upper() + german[1:] + mark

@@ -1,0 +1,123 @@
+"""What `--set` takes in each command, and how it combines with the flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
+
+from sixfold.errors import ConfigError
+from sixfold.settings import NONE_FORMER, Former, meanings, parse_settings
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from sixfold.data.languages import Languages
+    from sixfold.settings import Wishes
+
+Known = dict[str, dict[str, str]]  # part -> key -> meaning
+
+ABBREVIATIONS = {"preset": "tiny, small, base or big: sets the other keys", "layers": "layers of both stacks"}
+
+
+def known_settings(command: str) -> Known:
+    """Return the keys that `--set` takes in a command, with their meanings; none if it has no `--set`."""
+    makers = {
+        "train": recipe_settings,
+        "plan": recipe_settings,
+        "translate": translate_settings,
+        "score": score_settings,
+        "check": data_settings,
+        "evaluate": data_settings,
+        "serve": serve_settings,
+    }
+    return makers[command]() if command in makers else {}
+
+
+def recipe_settings() -> Known:
+    """Return the keys of a recipe."""
+    from sixfold.tasks.translate.recipe import TranslateRecipe
+
+    parts = TranslateRecipe.parts()
+    return {
+        part: {
+            key: described(fields[key]) if key in (fields := parts[part].model_fields) else ABBREVIATIONS[key]
+            for key in keys
+        }
+        for part, keys in TranslateRecipe.known().items()
+    }
+
+
+def described(field: FieldInfo) -> str:
+    """Return what a key of a recipe means, or else the values it can have."""
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return field.description or " or ".join(map(str, choices))
+
+
+def translate_settings() -> Known:
+    """Return the options of a search, and what its JSON may hold besides."""
+    from sixfold.cli.translate import JsonOptions
+    from sixfold.decode.options import SearchOptions
+
+    return {"decode": {**meanings(SearchOptions), **meanings(JsonOptions)}}
+
+
+def score_settings() -> Known:
+    """Return the only option of a search that a score depends on."""
+    from sixfold.decode.options import SearchOptions
+
+    return {"decode": {"length_penalty": meanings(SearchOptions)["length_penalty"]}, **data_settings()}
+
+
+def data_settings() -> Known:
+    """Return how text that is read may be described."""
+    from sixfold.data.languages import MEANING
+
+    return {"data": {"languages": MEANING}}
+
+
+def serve_settings() -> Known:
+    """Return the limits of a server."""
+    from sixfold.serve.server_settings import ServerSettings
+
+    return {"serve": meanings(ServerSettings)}
+
+
+def read_settings(command: str, settings: Sequence[str] | None) -> Wishes:
+    """Read the values of `--set`."""
+    return parse_settings(settings or (), known_settings(command), former_settings(command))
+
+
+def former_settings(command: str) -> Mapping[str, Former]:
+    """Return what `--set` could say to a command in earlier versions."""
+    from sixfold.tasks.translate.recipe import TranslateRecipe
+
+    return TranslateRecipe.former if command in ("train", "plan") else NONE_FORMER
+
+
+def read_languages(command: str, settings: Sequence[str] | None) -> Languages | None:
+    """Return the source and target language that `--set` names, if any."""
+    from sixfold.data.languages import asked_languages
+
+    return asked_languages(read_settings(command, settings).get("data", {}).get("languages"))
+
+
+def together(
+    part: str, flags: Mapping[str, object | None], settings: Mapping[str, object] | None
+) -> dict[str, object]:
+    """Return the values of a part from flags and `--set`; None is a flag that was not given."""
+    refuse_twice(part, flags, settings)
+    return {**{name: value for name, value in flags.items() if value is not None}, **(settings or {})}
+
+
+def refuse_twice(part: str, flags: Mapping[str, object | None], settings: Mapping[str, object] | None) -> None:
+    """Refuse a key that is set by a flag and by `--set`, instead of ignoring one of them."""
+    for name in settings or {}:
+        if flags.get(name) is not None:
+            raise ConfigError(
+                f"{as_flag(name)} and --set {part}.{name} set the same key.", "Leave one of them out."
+            )
+
+
+def as_flag(name: str) -> str:
+    """Return the flag of the same name as a setting."""
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,51 @@
+"""Tokens as the page shows them, each with the word that it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from sixfold.text import Tokenizer
+from sixfold.text.words import Span, token_spans, words
+
+NO_WORD = -1  # BOS and EOS belong to no word
+
+
+@dataclass(frozen=True)
+class PageToken:
+    """One token, as SentencePiece writes it (U+2581 is a space), and the index of its word."""
+
+    piece: str
+    word: int
+
+
+def page_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[PageToken, ...]:
+    """Return the tokens of a text, without BOS and EOS."""
+    pieces = tokenizer.pieces(ids)
+    indices = word_indices(token_spans(pieces), words(tokenizer.decode(ids)))
+    return tuple(PageToken(piece, index) for piece, index in zip(pieces, indices, strict=True))
+
+
+def word_indices(tokens: Sequence[Span], words: Sequence[Span]) -> list[int]:
+    """Return the word of each token: the one it overlaps most, and never an earlier word than the token before.
+
+    A token in no word, such as a space, belongs to the word before it.
+    """
+    indices: list[int] = []
+    current = 0
+    for token in tokens:
+        current = best_word(token, words, current)
+        indices.append(current)
+    return indices
+
+
+def best_word(token: Span, words: Sequence[Span], first: int) -> int:
+    """Return the word that a token overlaps most, from `first` on."""
+    begun = takewhile(lambda i: words[i][0] < token[1], range(first, len(words)))
+    return max(begun, key=lambda i: overlap(token, words[i]), default=first)
+
+
+def overlap(one: Span, other: Span) -> int:
+    """Return the number of characters that two spans have in common."""
+    return max(0, min(one[1], other[1]) - max(one[0], other[0]))

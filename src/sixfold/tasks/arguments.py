@@ -1,0 +1,64 @@
+"""What a call of `train` means: (inputs, output, task), or (source, target, model) as in version 0.1."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sixfold.errors import ConfigError
+from sixfold.tasks.registry import TASKS
+
+FileOrFolder = str | Path
+Inputs = FileOrFolder | Sequence[FileOrFolder]
+DEFAULT_OUTPUT = "model"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What to train from, where the model goes, and the task if it is named."""
+
+    inputs: list[FileOrFolder]
+    output: Path
+    task: str | None
+
+
+def read_by_place(inputs: Inputs | None, output: FileOrFolder | None, task: FileOrFolder | None) -> Arguments:
+    """Return what three arguments mean in the order of either version."""
+    if is_pair(inputs, output, task):
+        return Arguments([*as_list(inputs), *as_list(output)], Path(task or DEFAULT_OUTPUT), None)
+    return Arguments(as_list(inputs), Path(output or DEFAULT_OUTPUT), None if task is None else str(task))
+
+
+def read_by_former_name(
+    given: tuple[Inputs | None, FileOrFolder | None, FileOrFolder | None],
+    source: FileOrFolder | None,
+    target: FileOrFolder | None,
+    model: FileOrFolder | None,
+) -> Arguments:
+    """Return what is meant where some of `source`, `target` and `model` are given by name, the others by place."""
+    inputs, output, task = given
+    if None not in (inputs, source) or None not in (output, target):
+        raise ConfigError(
+            "The source or the target is given twice.", "Write train([source, target], output), without names."
+        )
+    files = [*as_list(inputs), *as_list(source), *as_list(output), *as_list(target)]
+    return Arguments(files, Path(model or DEFAULT_OUTPUT), None if task is None else str(task))
+
+
+def is_pair(inputs: Inputs | None, output: FileOrFolder | None, task: FileOrFolder | None) -> bool:
+    """Return whether the first two arguments are a source and its target."""
+    if output is None or not isinstance(inputs, str | Path):
+        return False
+    if task is None:
+        return Path(output).is_file()  # a model is a folder
+    is_misspelled = bool(difflib.get_close_matches(str(task), TASKS, n=1)) and not Path(output).exists()
+    return str(task) not in TASKS and not is_misspelled
+
+
+def as_list(inputs: Inputs | None) -> list[FileOrFolder]:
+    """Return one path, several or none as a list."""
+    if inputs is None:
+        return []
+    return [inputs] if isinstance(inputs, str | Path) else list(inputs)
