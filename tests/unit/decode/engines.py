@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import pytest
@@ -80,6 +81,11 @@ def make_model(dtype: torch.dtype = torch.float32, **choices: object) -> Encoder
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     return model.to(dtype).eval()
+
+
+def exact(model: EncoderDecoder) -> EncoderDecoder:
+    """Return the same model in float64: its rounding does not add to that of an engine."""
+    return copy.deepcopy(model).double()
 
 
 def random_tokens(count: int, vocabulary: int = VOCABULARY) -> list[int]:

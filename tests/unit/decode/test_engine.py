@@ -18,6 +18,7 @@ from tests.unit.decode.engines import (
     batch,
     begins,
     every_engine,
+    exact,
     make_engine,
     make_model,
     next_tokens,
@@ -47,13 +48,14 @@ def test_steps_equal_the_full_forward_while_hypotheses_are_reordered_and_sentenc
     variant: str, engine_name: str, dtype: torch.dtype, tolerance: float, seed: int
 ) -> None:
     model, draw = make_model(dtype, **ALL_VARIANTS[variant]), random.Random(seed)
+    reference = exact(model)
     sources, prefixes = SOURCES, [[] for _ in SOURCES]
     stepper = make_engine(engine_name, model).start(sources, begins(3))
     for length in range(1, 36):
         newest = random_tokens(len(prefixes))
         prefixes = [[*prefix, token] for prefix, token in zip(prefixes, newest, strict=True)]
-        expected = next_tokens(model, sources, prefixes)
-        torch.testing.assert_close(stepper.step(newest)[:, TEXT], expected[:, TEXT], rtol=0, atol=tolerance)
+        found, expected = stepper.step(newest).double(), next_tokens(reference, sources, prefixes)
+        torch.testing.assert_close(found[:, TEXT], expected[:, TEXT], rtol=0, atol=tolerance)
         width = len(prefixes) // len(sources)
         kept = [s for s in range(len(sources)) if (length, s) not in {(5, 1), (11, 0)}]
         rows = [width * s + draw.randrange(width) for s in kept for _ in range(4)]
@@ -64,7 +66,7 @@ def test_steps_equal_the_full_forward_while_hypotheses_are_reordered_and_sentenc
 def one_by_one(engine_name: str, model: EncoderDecoder, targets: list[list[int]]) -> torch.Tensor:
     """Return the log-probabilities (S, T, V) of all steps."""
     stepper = make_engine(engine_name, model).start(SOURCES, begins(3))
-    return torch.stack([stepper.step([*column]) for column in zip(*targets, strict=True)], dim=1)
+    return torch.stack([stepper.step([*column]).double() for column in zip(*targets, strict=True)], dim=1)
 
 
 @pytest.mark.usefixtures("seed")
@@ -75,7 +77,7 @@ def one_by_one(engine_name: str, model: EncoderDecoder, targets: list[list[int]]
 def test_one_hypothesis_of_each_sentence_equals_the_full_forward(variant: str, engine_name: str) -> None:
     model, targets = make_model(**ALL_VARIANTS[variant]), [random_tokens(36) for _ in SOURCES]
     steps = one_by_one(engine_name, model, targets)
-    expected = model(batch(SOURCES), torch.tensor(targets)).log_softmax(dim=-1)
+    expected = exact(model)(batch(SOURCES), torch.tensor(targets)).log_softmax(dim=-1)
     torch.testing.assert_close(steps[..., TEXT], expected[..., TEXT], rtol=0, atol=1e-5)
 
 
@@ -100,7 +102,7 @@ def test_heads_of_any_widths_equal_the_full_forward(
     model = make_model(norm=norm, attention_bias=has_bias, **shape)
     targets = [random_tokens(4) for _ in SOURCES]
     steps = one_by_one(engine_name, model, targets)
-    expected = model(batch(SOURCES), torch.tensor(targets)).log_softmax(dim=-1)
+    expected = exact(model)(batch(SOURCES), torch.tensor(targets)).log_softmax(dim=-1)
     torch.testing.assert_close(steps[..., TEXT], expected[..., TEXT], rtol=0, atol=1e-5)
 
 
@@ -109,7 +111,7 @@ def test_heads_of_any_widths_equal_the_full_forward(
 @torch.inference_mode()
 def test_steps_go_on_past_the_first_table_of_sinusoids(engine_name: str) -> None:
     model, targets = make_model(decoder_layers=1, encoder_layers=1), [random_tokens(300) for _ in SOURCES]
-    found, expected = one_by_one(engine_name, model, targets)[:, -1], next_tokens(model, SOURCES, targets)
+    found, expected = one_by_one(engine_name, model, targets)[:, -1], next_tokens(exact(model), SOURCES, targets)
     torch.testing.assert_close(found[:, TEXT], expected[:, TEXT], rtol=0, atol=1e-5)
 
 
@@ -163,15 +165,15 @@ def test_special_tokens_may_have_any_ids(engine_name: str, ids: list[int], seed:
     sources = [[*words[begin : begin + count], special.eos] for begin, count in ((0, 9), (30, 3))]
     model, prefixes = make_model(pad_id=special.pad), [[special.bos, words[5]], [special.bos, words[50]]]
     engine, newest = make_engine(engine_name, model, special=special), [words[5], words[50]]
-    expected = next_tokens(model, sources, prefixes, special)
-    found = engine.start(sources, prefixes).step(newest)
+    expected = next_tokens(exact(model), sources, prefixes, special)
+    found = engine.start(sources, prefixes).step(newest).double()
     torch.testing.assert_close(found[:, text], expected[:, text], rtol=0, atol=1e-5)
     assert (found[:, special.never_chosen] == NEVER).all()
     best = engine.start(sources, prefixes).extend(newest, [[0.0], [0.0]], 5)
-    torch.testing.assert_close(torch.tensor(best.ends), expected[:, special.eos], rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(best.ends).double(), expected[:, special.eos], rtol=0, atol=1e-5)
     assert not {token for row in best.tokens for token in row} & {*special.never_chosen}
     highest = expected[:, text].topk(5).values
-    torch.testing.assert_close(torch.tensor(best.scores), highest, rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(best.scores).double(), highest, rtol=0, atol=1e-5)
 
 
 @every_engine
@@ -195,7 +197,7 @@ def test_huge_logits_do_not_overflow(engine_name: str) -> None:
     assert TorchEngine(model, SPECIAL).can_overflow
     targets = [random_tokens(2) for _ in SOURCES]
     found = one_by_one(engine_name, model, targets)[:, -1]
-    logits = model(batch(SOURCES), torch.tensor(targets))[:, -1]
+    logits = exact(model)(batch(SOURCES), torch.tensor(targets))[:, -1]
     rounding = 1e-5 * float(logits.abs().max())  # a log-probability is the difference of two such numbers
     torch.testing.assert_close(found[:, TEXT], logits.log_softmax(dim=-1)[:, TEXT], rtol=1e-4, atol=rounding)
 

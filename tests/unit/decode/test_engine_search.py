@@ -14,6 +14,7 @@ from tests.unit.decode.engines import (
     batch,
     begins,
     every_engine,
+    exact,
     find,
     make_engine,
     make_model,
@@ -93,7 +94,7 @@ def test_to_start_with_a_prompt_is_to_step_through_it(engine_name: str, length: 
 def test_the_log_probability_of_a_prompt_is_that_of_the_full_forward(engine_name: str, length: int) -> None:
     model, prompts = make_model(), random_prompts(length)
     found = make_engine(engine_name, model).start(SOURCES, prompts).prompt_log_probabilities
-    log_probs = model(batch(SOURCES), torch.tensor(prompts)).log_softmax(dim=-1)
+    log_probs = exact(model)(batch(SOURCES), torch.tensor(prompts)).log_softmax(dim=-1)
     expected = [
         sum(float(log_probs[row, place, token]) for place, token in enumerate(prompt[1:]))
         for row, prompt in enumerate(prompts)
