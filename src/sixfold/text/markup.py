@@ -19,9 +19,10 @@ from sixfold.text.documents import Fits, Part, has_words, segments_of
 from sixfold.text.html_tokens import CODE, Token, html_tokens
 from sixfold.text.tags import EMPTY_TAGS, is_closing, written_name
 
-INLINE = frozenset(
-    ["a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img", "ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr"]
-)
+INLINE = frozenset([
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img",
+    "ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr",
+])  # fmt: skip
 NUMBERED = re.compile(r"</?[A-Za-z][\w:-]*+ (\d++)/?>")
 LIKE_A_TAG = re.compile(r"<(?=[A-Za-z/])")
 # A number of more digits than Python reads.
