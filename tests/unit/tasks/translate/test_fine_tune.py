@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sixfold.data.reservoir import Reservoir
 
 from sixfold.data.readers import Pair
+from sixfold.data.reservoir import Reservoir
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, EncoderDecoderConfig
 from sixfold.models.folder import Languages, ModelInfo, weight_files
