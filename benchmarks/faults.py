@@ -30,10 +30,10 @@ import sixfold
 from report import record
 from sixfold.errors import ModelFolderError, SixfoldError
 from sixfold.files import sha256
-from sixfold.models.folder import load_info, load_tokenizer, load_weights, save_model
+from sixfold.models.folder import load_info, load_members, load_tokenizer, save_model
+from sixfold.models.weights import weights_of
 from sixfold.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, CheckpointStore
 from sixfold.training.progress import Silence, StepReport
-from sixfold.training.run import train
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "tests" / "compat" / "format-1"
@@ -146,7 +146,7 @@ def unbroken_run(place: Path) -> Reference:
         text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
         (place / f"train.{language}").write_text(text, encoding="utf-8")
     corpus = place / "train.en", place / "train.de"
-    run_child(train, (*corpus, place / "unbroken"), {"settings": SETTINGS})
+    run_child(sixfold.train, (*corpus, place / "unbroken"), {"settings": SETTINGS})
     return Reference(corpus, place / "unbroken", result_of(place / "unbroken"))
 
 
@@ -200,7 +200,7 @@ def lives(folder: Path, reference: Reference, draw: random.Random) -> Iterator[t
         options: dict[str, object] = {"progress": Steps(step_done)}
         options |= {"resume": True} if is_begun else {"settings": SETTINGS}
         arguments = (None, None, folder) if is_begun else (*reference.corpus, folder)
-        process = context.Process(target=train, args=arguments, kwargs=options)
+        process = context.Process(target=sixfold.train, args=arguments, kwargs=options)
         process.start()
         wait_for_the_moment(process, folder, step_done, draw)
         process.kill()
@@ -244,7 +244,7 @@ def die_at_every_touch(place: Path, reference: Reference, step: int) -> Row:
             num_moments = int(count.read_text())
         else:
             is_close = saved_steps(folder)[-1] >= STEPS - INTERVAL
-            resumed = run_child(train, (None, None, folder), {"resume": True})
+            resumed = run_child(sixfold.train, (None, None, folder), {"resume": True})
             tries += 1
             lost += not (code == -9 and is_close and resumed == 0 and result_of(folder) == reference.result)
         shutil.rmtree(folder)
@@ -316,8 +316,8 @@ def damage_model_folders(place: Path, num_tries: int, draw: random.Random) -> It
 def write_model(folder: Path) -> None:
     """Write the stored model as a folder of today."""
     info = load_info(STORED)
-    weights = load_weights(STORED, info).state_dict()
-    save_model(folder, info, weights, load_tokenizer(STORED, info), "# A card\n")
+    members = [weights_of(model) for model in load_members(STORED, info)]
+    save_model(folder, info, members, load_tokenizer(STORED, info), "# A card\n")
 
 
 # Hostile folders

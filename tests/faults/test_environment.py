@@ -42,9 +42,11 @@ main()
 """
 
 
-def test_where_the_cpu_dies_of_its_own_instructions_we_live_and_say_so_and_ask_only_once(tmp_path: Path) -> None:
+def test_where_the_cpu_dies_of_its_own_instructions_we_live_and_say_so_and_ask_only_once(
+    tmp_path: Path, compiled_cache: Path
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name != ISA_VARIABLE}
-    environment |= {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}
+    environment |= {"XDG_CACHE_HOME": str(compiled_cache), "PYTHONPATH": str(ROOT / "src")}
     outputs = []
     for arguments in (["doctor"], ["doctor", "--json"]):
         done = subprocess.run(

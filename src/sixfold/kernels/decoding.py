@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from sixfold.kernels.build import compiled
+from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
 FLAGS = ("-ffp-contract=off",)  # or else a row's bits could depend on how many rows there are
@@ -160,7 +161,7 @@ class Kernels:
         self.panel, self.lanes = library.panel(), library.lanes()
         self.most_extensions = library.most_extensions()
         if library.size_of_structures() != sum(map(ctypes.sizeof, STRUCTURES)):
-            raise OSError("the structures of decoding.c and decoding.py differ")
+            raise WrongResultError("the structures of decoding.c and decoding.py differ")
         self.room_for = library.room_for
         self.room_for.restype, self.room_for.argtypes = c_long, (c_void_p, c_long, c_long)
         self.encode, self.decode, self.find_best = library.encode, library.decode, library.find_best
@@ -189,5 +190,5 @@ def described(library: CDLL) -> Found:
     """Return the functions of a library, once in a process."""
     try:
         return Found(Kernels(library), "")
-    except OSError as error:
+    except WrongResultError as error:
         return Found(None, str(error))

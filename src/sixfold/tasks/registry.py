@@ -48,6 +48,7 @@ def task_of_folder(folder: Path) -> Task:
 def resumed_task(run_folder: RunFolder) -> Task:
     """Return the task that a run was begun with."""
     run_folder.refuse_unresumable()
+    run_folder.refuse_links()  # before anything is read through one
     name = run_folder.read()["task"]
     if name not in TASKS:
         raise TrainingError(f"{run_folder.model} was begun with the task {name!r}, which is not known here.")

@@ -19,45 +19,14 @@ from sixfold.text.documents import Fits, Part, has_words, segments_of
 from sixfold.text.html_tokens import CODE, Token, html_tokens
 from sixfold.text.tags import EMPTY_TAGS, is_closing, written_name
 
-INLINE = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "cite",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "ins",
-        "label",
-        "mark",
-        "q",
-        "s",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "u",
-        "wbr",
-    ]
-)
+INLINE = frozenset([
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img",
+    "ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr",
+])  # fmt: skip
 NUMBERED = re.compile(r"</?[A-Za-z][\w:-]*+ (\d++)/?>")
 LIKE_A_TAG = re.compile(r"<(?=[A-Za-z/])")
-ENDLESS_NUMBER = re.compile(
-    r"&#(?:[0-9]{1000,}+|[xX][0-9a-fA-F]{1000,}+);?"
-)  # more digits than Python reads as a number
+# A number of more digits than Python reads.
+ENDLESS_NUMBER = re.compile(r"&#(?:[0-9]{1000,}+|[xX][0-9a-fA-F]{1000,}+);?")
 
 
 @dataclass(frozen=True)

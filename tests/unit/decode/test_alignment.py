@@ -67,12 +67,11 @@ def test_several_models_are_averaged(trained: Translator) -> None:
 
 def test_the_attention_is_the_mean_of_all_layers_and_heads(trained: Translator) -> None:
     ids = [[7, 270, 271]], [[280, 281]]
-    source, target_in, _ = forced_batch(trained.model, trained.tokenizer.special, *ids)
+    special = trained.tokenizer.special
+    source, target_in, _ = forced_batch(trained.model, special, *ids)
     with torch.inference_mode():
         cross = torch.stack(attention_maps(trained.model, source, target_in).cross)
-    torch.testing.assert_close(
-        source_attention(trained.model, trained.tokenizer.special, *ids), cross.mean((0, 2))
-    )
+    torch.testing.assert_close(source_attention(trained.model, special, *ids), cross.mean((0, 2)))
 
 
 def test_a_source_word_that_all_look_at_does_not_win() -> None:

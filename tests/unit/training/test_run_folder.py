@@ -11,7 +11,14 @@ from sixfold.errors import DataError, RequestError, TrainingError
 from sixfold.files import BLANK, seal
 from sixfold.training.run_folder import RunFolder
 
-CONTENT = {"task": "sum", "recipe": {"train": {"steps": 1}}, "seed": 1, "facts": {"of": "Grüße"}, "files": {}}
+CONTENT = {
+    "task": "sum",
+    "recipe": {"train": {"steps": 1}},
+    "seed": 1,
+    "facts": {"of": "Grüße"},
+    "base": {},
+    "files": {},
+}
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ CONCATENATE = 0.4  # of the steps, where they do: what is learned from the many 
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
 LONG = 25  # epochs
 EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
+MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
 DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -59,7 +60,7 @@ BASE = Size(
     speed=300,
     own={
         "model": {"dropout": 0.1},
-        "train": {"dropout_warmup": 0.0},
+        "train": {"dropout_warmup": 0.0, "ema": 0.0},
         "decode": {"length_penalty": 0.6},
     },
 )
@@ -104,6 +105,7 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: f
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_warmup": DROPOUT_WARMUP,
         "max_grad_norm": 1.0,
+        "ema": MOVING_AVERAGE,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
@@ -201,6 +203,9 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
+    if train.ema:
+        why = "" if "ema" in wishes.get("train", {}) else ", because it often scores higher"
+        yield f"a moving average of the weights (decay {train.ema:g}) is validated too{why}"
     why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
     yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"

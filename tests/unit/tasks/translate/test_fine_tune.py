@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sixfold.data.sample import Sample
 
 from sixfold.data.readers import Pair
+from sixfold.data.reservoir import Reservoir
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, EncoderDecoderConfig
 from sixfold.models.folder import Languages, ModelInfo, weight_files
@@ -36,7 +36,7 @@ def base_of(preset: str = "tiny", dropout: float = 0.3, members: int = 1) -> Bas
 
 def planned(base: Base, num_pairs: int = 500, wishes: Wishes | None = None) -> Plan:
     """Return the plan for so many pairs."""
-    sample = Sample(most=1, seed=1)
+    sample = Reservoir(most=1, seed=1)
     sample.offer(Pair("one", "eins", 1))
     surveyed = Survey(num_pairs, 40.0, 45.0, sample, smallest_hash=1)
     asked = wishes or {}
