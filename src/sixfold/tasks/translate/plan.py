@@ -28,6 +28,7 @@ LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper'
 LONG = 25  # epochs
 EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
 MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
+OFTEN_SEEN = 15  # epochs from which on it pays; in shorter runs it lags behind
 DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -105,7 +106,7 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: f
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_warmup": DROPOUT_WARMUP,
         "max_grad_norm": 1.0,
-        "ema": MOVING_AVERAGE,
+        "ema": MOVING_AVERAGE if epochs >= OFTEN_SEEN else 0.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
@@ -204,7 +205,7 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     if train.ema:
-        why = "" if "ema" in wishes.get("train", {}) else ", because it often scores higher"
+        why = "" if "ema" in wishes.get("train", {}) else ": where text is seen many times it scores higher"
         yield f"a moving average of the weights (decay {train.ema:g}) is validated too{why}"
     why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
