@@ -24,7 +24,7 @@ BASE = "base"
 
 def fine_tuned(base: Path, text: list[Path], rate: float, folder: Path) -> Path:
     """Fine-tune a model with a learning rate and return its folder."""
-    settings = [] if rate == AUTOMATIC else [f"train.learning_rate={rate}", "train.most_forgotten=0"]
+    settings = [] if rate == AUTOMATIC else [f"train.learning_rate={rate}", "train.max_forgetting=0"]
     run([*SIXFOLD, "train", *map(str, text), "--init", str(base), "-o", str(folder), *as_options(settings)])
     return folder
 

@@ -45,10 +45,11 @@ RENAMED = [
 SHAPE = ("model.layers=2", "model.d_model=64", "model.d_ff=128", "model.heads=4")
 SHRUNK = (*SHAPE, "data.vocabulary=1000", "train.batch_tokens=1024", "train.warmup_steps=30")
 RETIRED = ("train.both_ways=0",)  # what the automatic recipe of earlier versions did besides
+TWO_MODELS = "model.members=2"  # the former name of model.ensemble, which both checkouts understand
 CASES = {
     "paper-base, shrunk": ["--recipe", "paper-base", *as_options(SHRUNK)],
     "automatic recipe": as_options(RETIRED),
-    "ensemble of two": as_options((*RETIRED, "model.members=2")),
+    "ensemble of two": as_options((*RETIRED, TWO_MODELS)),
 }
 CORPUS_PAIRS, VALID_SENTENCES = 3000, 50
 SEARCHES = {"beam 1": ("--beam", "1"), "3 best": ("--n-best", "3", "--json")}

@@ -26,7 +26,7 @@ CASES = {
     "quick": ("model.layers=2", "model.d_model=256", "model.d_ff=512", "model.heads=4", "train.batch_tokens=384"),
     "tiny": ("model.preset=tiny", "train.batch_tokens=4096"),
     "small": ("model.preset=small", "train.batch_tokens=1024"),
-    "two models": ("model.preset=tiny", "model.members=2", "train.batch_tokens=1024"),
+    "two models": ("model.preset=tiny", "model.ensemble=2", "train.batch_tokens=1024"),
 }
 STEPS = {"quick": 1200, "tiny": 240, "small": 500, "two models": 500}
 FEW_STEPS = 60

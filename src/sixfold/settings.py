@@ -33,6 +33,7 @@ class Former:
     """A key of earlier versions, part.key: what it is called now, or why it is gone."""
 
     now: str = ""  # part.key
+    values: Mapping[str, str] = field(default_factory=dict)  # former value -> current value, where it was renamed
     gone: str = ""  # the reason, where there is no such thing any more
     off: JsonValue = 0  # the value that asked for nothing, which is still accepted
 
@@ -99,7 +100,7 @@ def parse_settings(
 
 
 def in_current_keys(wishes: Wishes, former: Mapping[str, Former], where: str) -> Wishes:
-    """Return wishes without keys of earlier versions, and warn of what became of those."""
+    """Return wishes in the keys of this version, with a warning for each key of an earlier one."""
     current: Wishes = {}
     for part, keys in wishes.items():
         for key, value in keys.items():
@@ -107,14 +108,29 @@ def in_current_keys(wishes: Wishes, former: Mapping[str, Former], where: str) ->
             if known is None:
                 current.setdefault(part, {})[key] = value
             elif known.now:
-                warnings.warn(f"{where}: {part}.{key} is called {known.now} now.", FutureWarning, stacklevel=2)
-                new_part, _, new_key = known.now.partition(".")
-                current.setdefault(new_part, {}).setdefault(new_key, value)
-            elif value == known.off:
-                warnings.warn(f"{where}: {part}.{key} is gone: {known.gone}", FutureWarning, stacklevel=2)
+                rename(wishes, current, f"{part}.{key}", value, known, where)
             else:
-                raise ConfigError(f"{where}: {part}.{key} is gone: {known.gone}", "Leave it out.")
+                refuse_retired(f"{part}.{key}", value, known, where)
     return current
+
+
+def rename(wishes: Wishes, current: Wishes, name: str, value: JsonValue, former: Former, where: str) -> None:
+    """Set the current key to the value of a former one, and warn; refuse both names at once."""
+    part, _, key = former.now.partition(".")
+    if key in wishes.get(part, {}):
+        raise ConfigError(f"{where}: {name} and {former.now} are the same key.", f"Leave {name} out.")
+    renamed = former.values.get(value, value) if isinstance(value, str) else value
+    now = former.now if renamed == value else f"{former.now}={renamed}"
+    before = name if renamed == value else f"{name}={value}"
+    warnings.warn(f"{where}: {before} is called {now} now.", FutureWarning, stacklevel=2)
+    current.setdefault(part, {})[key] = renamed
+
+
+def refuse_retired(name: str, value: JsonValue, former: Former, where: str) -> None:
+    """Warn of a key that is gone, and refuse it if it asked for something."""
+    if value != former.off:
+        raise ConfigError(f"{where}: {name} is gone: {former.gone}", "Leave it out.")
+    warnings.warn(f"{where}: {name} is gone: {former.gone}", FutureWarning, stacklevel=2)
 
 
 def example(known: Mapping[str, Collection[str]]) -> str:

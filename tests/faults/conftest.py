@@ -32,10 +32,10 @@ ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine
 GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
 SETTINGS = (
     "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0.1",
-    "data.vocabulary=300", "data.join=0.3",
+    "data.vocabulary=300", "data.concatenate=0.3",
     "train.steps=60", "train.checkpoint_every=10", "train.warmup_steps=10", "train.batch_tokens=256",
     "train.schedule=linear_decay", "train.learning_rate=0.002", "train.max_grad_norm=1", "train.average=5",
-    "train.ema=0.99", "train.dropout_rise=0.5", "train.valid_sentences=8",
+    "train.ema=0.99", "train.dropout_warmup=0.5", "train.valid_sentences=8",
     "train.patience=0",
 )  # fmt: skip
 

@@ -86,7 +86,7 @@ def test_two_processes_train_as_one_does(alone: Run, two_ranks: Run) -> None:
 def test_two_processes_train_several_models_as_one_does(
     train_alone: Callable[..., Run], train_with_two: Callable[..., Run]
 ) -> None:
-    alone, two_ranks = train_alone("model.members=2"), train_with_two("model.members=2")
+    alone, two_ranks = train_alone("model.ensemble=2"), train_with_two("model.ensemble=2")
     assert len(two_ranks.losses()) == NUM_STEPS
     assert two_ranks.losses() == pytest.approx(alone.losses(), abs=1e-5)
 

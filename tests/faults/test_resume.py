@@ -86,7 +86,7 @@ def test_models_trained_side_by_side_go_on_with_the_same_bits(
     tmp_path: Path, corpus: tuple[Path, Path], settings: tuple[str, ...], make_run: type[Run]
 ) -> None:
     whole = make_run(tmp_path / "whole")
-    sixfold.train(*corpus, whole.folder, settings=(*settings, "model.members=3", "train.steps=30"))
+    sixfold.train(*corpus, whole.folder, settings=(*settings, "model.ensemble=3", "train.steps=30"))
     assert len(sixfold.load(whole.folder).models) == 3
     broken = whole.copied(tmp_path / "broken", up_to=10)
     broken.resume()

@@ -17,53 +17,59 @@ if TYPE_CHECKING:
 ACCESS = "Access"
 
 
+Models = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL", help="Model folders; MODEL=en-de where the folder does not name its languages."
+    ),
+]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+InPrecision = Annotated[Precision, typer.Option(help="int8 is faster on a CPU, with nearly the same quality.")]
+NumWorkers = Annotated[int, typer.Option(min=0, max=256, help="Processes per model; 0: one per core.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option(help="File of API keys, one per line. Every request then needs one.", rich_help_panel=ACCESS),
+]
+IsOpen = Annotated[
+    bool, typer.Option("--open", help="Serve other machines without API keys.", rich_help_panel=ACCESS)
+]
+RateLimit = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Requests per minute and client (API key or IP address); 0: no limit.", rich_help_panel=ACCESS
+    ),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Accepted host name besides localhost; repeatable.", rich_help_panel=ACCESS),
+]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option(metavar="URL", help="Web site that may send requests; repeatable.", rich_help_panel=ACCESS),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A limit, listed below, such as serve.batch_tokens=512; repeatable."
+    ),
+]
+
+
 def serve(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL", help="Model folders; MODEL=en-de where the folder does not name its languages."
-        ),
-    ],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 5000,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="int8 is faster on a CPU, with nearly the same quality.")
-    ] = Precision.float32,
-    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes per model; 0: one per core.")] = 1,
-    keys: Annotated[
-        Path | None,
-        typer.Option(help="File of API keys, one per line. Every request then needs one.", rich_help_panel=ACCESS),
-    ] = None,
-    is_open: Annotated[
-        bool, typer.Option("--open", help="Serve other machines without API keys.", rich_help_panel=ACCESS)
-    ] = False,
-    rate_limit: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Requests per minute and client (API key or IP address); 0: no limit.",
-            rich_help_panel=ACCESS,
-        ),
-    ] = 0,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Accepted host name besides localhost; repeatable.", rich_help_panel=ACCESS
-        ),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Web site that may send requests; repeatable.", rich_help_panel=ACCESS),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A limit, listed below, such as serve.batch_tokens=512; repeatable.",
-        ),
-    ] = None,
+    models: Models,
+    host: Host = "127.0.0.1",
+    port: Port = 5000,
+    device: Device = "auto",
+    precision: InPrecision = Precision.float32,
+    workers: NumWorkers = 1,
+    keys: Keys = None,
+    is_open: IsOpen = False,
+    rate_limit: RateLimit = 0,
+    allow_host: AllowHost = None,
+    allow_origin: AllowOrigin = None,
+    settings: Set = None,
 ) -> None:
     """Serve models over HTTP: a web page to translate on, and the APIs of LibreTranslate and DeepL.
 

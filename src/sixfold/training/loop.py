@@ -91,7 +91,7 @@ class Trainer:
 
     def warm_up_dropout(self, progress: float) -> None:
         """Ramp dropout up from 0 over the first part of training, if the recipe says so."""
-        if rise := self.recipe.train.dropout_rise:
+        if rise := self.recipe.train.dropout_warmup:
             set_dropout(self.stepper.model, self.recipe.model.dropout * min(progress / rise, 1.0))
 
     def skip_or_stop(self, result: StepResult, batch: Batch) -> None:
@@ -134,7 +134,7 @@ class Trainer:
         scores = self.candidates.validator.measure(model, stop.check)
         own = self.base_validator.measure(model, stop.check) if self.base_validator else None
         measured = Measured(name, loss, scores, own)
-        is_best = record_scores(measured, self.state, self.recipe.train.most_forgotten)
+        is_best = record_scores(measured, self.state, self.recipe.train.max_forgetting)
         if self.owes_base_scores():
             self.state.base = dict(self.state.best)
         if is_best:

@@ -44,7 +44,9 @@ class TrainConfig(BaseModel):
     schedule: Literal["inverse_square_root", "linear_decay", "cosine"] = "inverse_square_root"
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
     warmup_steps: int = Field(4000, ge=1, description="steps of learning-rate warm-up")
-    dropout_rise: float = Field(0.0, ge=0, le=1, description="share of the run in which dropout rises from 0")
+    dropout_warmup: float = Field(
+        0.0, ge=0, le=1, description="fraction of the run over which dropout rises from 0"
+    )
     max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
     skip_nonfinite: int = Field(
         0, ge=0, le=1000, description="steps to leave out whose loss or gradient is not finite"
@@ -53,7 +55,7 @@ class TrainConfig(BaseModel):
     average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
     patience: int = Field(0, ge=0, description="validations without a better model before stopping; 0: never")
-    most_forgotten: float = Field(
+    max_forgetting: float = Field(
         0.0, ge=0, description="points that fine-tuning may lose on the base's own validation text; 0: any number"
     )
 
@@ -94,8 +96,8 @@ class Recipe(BaseModel):
 
     @property
     def num_members(self) -> int:
-        """How many models are trained side by side."""
-        return int(getattr(self.model, "members", 1))
+        """The number of models in the ensemble."""
+        return int(getattr(self.model, "ensemble", 1))
 
 
 @dataclass(frozen=True)

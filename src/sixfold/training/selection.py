@@ -38,22 +38,22 @@ def is_better(scores: Scores, loss: float, state: RunState) -> bool:
     return loss < state.best["loss"] and sign * (scores.value - state.highest_score) > -scores.chance
 
 
-def keeps_what_the_base_can(measured: Measured, state: RunState, most_forgotten: float) -> bool:
+def keeps_what_the_base_can(measured: Measured, state: RunState, max_forgetting: float) -> bool:
     """Return whether a fine-tuned model scores no worse than its base, and little worse on the base's own text."""
     if not state.base:
         return True
     sign = 1 if measured.scores.is_higher_better else -1
     if sign * (measured.scores.value - state.base["score"]) < 0:
         return False
-    if measured.own is None or not most_forgotten:
+    if measured.own is None or not max_forgetting:
         return True
-    return bool(sign * (state.base["own_score"] - measured.own.value) <= most_forgotten)
+    return bool(sign * (state.base["own_score"] - measured.own.value) <= max_forgetting)
 
 
-def record_scores(measured: Measured, state: RunState, most_forgotten: float) -> bool:
+def record_scores(measured: Measured, state: RunState, max_forgetting: float) -> bool:
     """Remember what a validation measured; return whether it is the best so far."""
     scores = measured.scores
-    may_be_kept = keeps_what_the_base_can(measured, state, most_forgotten)
+    may_be_kept = keeps_what_the_base_can(measured, state, max_forgetting)
     is_best = may_be_kept and is_better(scores, measured.loss, state)
     if may_be_kept:
         highest = scores.value if state.highest_score is None else state.highest_score

@@ -13,15 +13,16 @@ import pytest
 import torch
 from pydantic import BaseModel
 from safetensors.torch import load_file, save_file
-from sixfold.ticks import Tick
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Record, Records, ShardWriter
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
 from sixfold.settings import Wishes
+from sixfold.training.base import Base
 from sixfold.training.progress import Silence
 from sixfold.training.recipe import Plan, Recipe, TrainConfig, make_recipe
 from sixfold.training.run import Outcome, run
@@ -116,22 +117,26 @@ class ColourTask:
     def detect(self, inputs: Inputs) -> bool:
         return len(inputs) == 1
 
-    def read(self, inputs: Inputs) -> Table:
+    def read(self, inputs: Inputs, wishes: Wishes) -> Table:
+        del wishes
         return Table(inputs)
 
-    def survey(self, examples: Table, seed: int, tick: Tick) -> Table:
-        del seed, tick
+    def survey(self, examples: Table, seed: int, on_progress: OnProgress) -> Table:
+        del seed, on_progress
         return examples
 
     def propose(self, survey: Table, wishes: Wishes, device: str, pace: float) -> Plan:
         del device, pace
         return Plan(make_recipe(ColourRecipe, wishes), (f"{len(survey)} fruits",), ())
 
-    def inherit(self, init: Path, wishes: Wishes) -> Wishes:
+    def inherit(self, base: Base, examples: Table, wishes: Wishes) -> Wishes:
         raise NotImplementedError
 
-    def fit(self, survey: Table, recipe: ColourRecipe, init: Path | None) -> list[str]:
-        del recipe, init
+    def propose_fine_tuning(self, survey: Table, base: Base, wishes: Wishes) -> Plan:
+        raise NotImplementedError
+
+    def fit(self, survey: Table, recipe: ColourRecipe, base: Base | None) -> list[str]:
+        del recipe, base
         return sorted({word for pair in survey for word in pair})
 
     def save_processor(self, folder: Path, processor: list[str]) -> list[Path]:
@@ -141,8 +146,8 @@ class ColourTask:
     def load_processor(self, folder: Path) -> list[str]:
         return json.loads((folder / "words.json").read_text())
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
-        del tick
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
+        del on_progress
         for split, pairs in (("train", given.train), ("valid", given.valid or given.train)):
             writer = ShardWriter(folder / split, {"in": "<u2", "out": "<u2"})
             numbers = [[given.processor.index(word) for word in pair] for pair in pairs]
@@ -154,7 +159,8 @@ class ColourTask:
         del most
         return self.prepare(folder, given, lambda _: None).train()
 
-    def facts(self, examples: Table) -> dict[str, Json]:
+    def facts(self, examples: Table, base: Base | None) -> dict[str, Json]:
+        del base
         return {"fruits": len(examples)}
 
     def learner(self, recipe: ColourRecipe, processor: list[str]) -> ColourLearner:

@@ -178,7 +178,7 @@ def test_the_folder_names_its_base_and_keeps_its_search_and_languages(
 
 
 def test_members_of_an_ensemble_are_fine_tuned_side_by_side(numbers: tuple[Path, Path], tmp_path: Path) -> None:
-    sixfold.train(*numbers, tmp_path / "two", settings=(*TINY, "model.members=2", "train.steps=2"))
+    sixfold.train(*numbers, tmp_path / "two", settings=(*TINY, "model.ensemble=2", "train.steps=2"))
     fine_tune(tmp_path / "two", numbers, tmp_path / "tuned")
     base = load_info(tmp_path / "tuned").training["base"]
     assert len(sixfold.load(tmp_path / "tuned").models) == 2

@@ -32,9 +32,9 @@ def train(folder: Path, *settings: str) -> None:
 
 
 def test_dropout_rises_to_the_models_and_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = dropouts(tmp_path, monkeypatch, "train.dropout_rise=0.5")
+    seen = dropouts(tmp_path, monkeypatch, "train.dropout_warmup=0.5")
     assert seen == pytest.approx([0.3 * min(step / 10, 1) for step in range(20)])
 
 
 def test_dropout_is_left_alone_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dropouts(tmp_path, monkeypatch, "train.dropout_rise=0") == []
+    assert dropouts(tmp_path, monkeypatch, "train.dropout_warmup=0") == []

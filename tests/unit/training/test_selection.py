@@ -61,7 +61,7 @@ def test_a_run_remembers_its_best_model_its_best_score_and_how_long_ago_that_was
     order = sorted((10.0, 20.0, 30.0), reverse=make is error_rate)
     for step, value in enumerate((*order, order[0], order[1]), start=1):
         state.step = step
-        record_scores(Measured("single", 1.0, make(value)), state, most_forgotten=0)
+        record_scores(Measured("single", 1.0, make(value)), state, max_forgetting=0)
     assert (state.best["step"], state.best["score"], state.highest_score) == (3, highest, highest)
     assert state.stale == 2
 
@@ -76,30 +76,30 @@ def fine_tuned(score: float, own: float | None = None, loss: float = 1.0) -> Mea
 
 def test_a_model_that_scores_worse_than_its_base_is_never_kept_however_low_its_loss() -> None:
     state = RunState(best={"score": 30.0, "loss": 1.5}, base={"score": 30.0, "loss": 1.5}, highest_score=30.0)
-    assert not record_scores(fine_tuned(29.9, loss=1.0), state, most_forgotten=0)
-    assert record_scores(fine_tuned(30.1, loss=1.0), state, most_forgotten=0)
-    assert not record_scores(fine_tuned(29.9, loss=0.5), state, most_forgotten=0)
+    assert not record_scores(fine_tuned(29.9, loss=1.0), state, max_forgetting=0)
+    assert record_scores(fine_tuned(30.1, loss=1.0), state, max_forgetting=0)
+    assert not record_scores(fine_tuned(29.9, loss=0.5), state, max_forgetting=0)
     assert state.best["score"] == 30.1
 
 
 def test_where_lower_is_better_a_higher_score_than_the_bases_is_worse() -> None:
     state = RunState(base={"score": 10.0, "loss": 1.5})
-    assert keeps_what_the_base_can(Measured("single", 1.0, error_rate(9.9)), state, most_forgotten=0)
-    assert not keeps_what_the_base_can(Measured("single", 1.0, error_rate(10.1)), state, most_forgotten=0)
+    assert keeps_what_the_base_can(Measured("single", 1.0, error_rate(9.9)), state, max_forgetting=0)
+    assert not keeps_what_the_base_can(Measured("single", 1.0, error_rate(10.1)), state, max_forgetting=0)
 
 
 def test_a_model_that_has_forgotten_more_of_the_bases_own_text_than_allowed_is_not_kept() -> None:
     state = RunState(base={"score": 10.0, "loss": 1.5, "own_score": 40.0})
-    assert keeps_what_the_base_can(fine_tuned(30.0, own=38.5), state, most_forgotten=1.5)
-    assert not keeps_what_the_base_can(fine_tuned(30.0, own=38.4), state, most_forgotten=1.5)
-    assert keeps_what_the_base_can(fine_tuned(30.0, own=1.0), state, most_forgotten=0)
-    assert keeps_what_the_base_can(fine_tuned(30.0), state, most_forgotten=1.5)
+    assert keeps_what_the_base_can(fine_tuned(30.0, own=38.5), state, max_forgetting=1.5)
+    assert not keeps_what_the_base_can(fine_tuned(30.0, own=38.4), state, max_forgetting=1.5)
+    assert keeps_what_the_base_can(fine_tuned(30.0, own=1.0), state, max_forgetting=0)
+    assert keeps_what_the_base_can(fine_tuned(30.0), state, max_forgetting=1.5)
 
 
 def test_a_model_that_may_not_be_kept_does_not_keep_others_out() -> None:
     state = RunState(
         best={"score": 10.0, "loss": 1.5}, base={"score": 10.0, "loss": 1.5, "own_score": 40.0}, highest_score=10.0
     )
-    assert not record_scores(fine_tuned(30.0, own=1.0), state, most_forgotten=1.5)
-    assert record_scores(fine_tuned(12.0, own=39.0), state, most_forgotten=1.5)
+    assert not record_scores(fine_tuned(30.0, own=1.0), state, max_forgetting=1.5)
+    assert record_scores(fine_tuned(12.0, own=39.0), state, max_forgetting=1.5)
     assert (state.best["score"], state.best["own_score"], state.highest_score) == (12.0, 39.0, 12.0)

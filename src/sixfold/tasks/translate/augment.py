@@ -25,7 +25,7 @@ IdPairs = list[IdPair]
 def augment(ids: IdPairs, data: DataConfig, seed: int) -> IdPairs:
     """Return the pairs of a batch, concatenated in as many batches as the recipe says."""
     random = np.random.default_rng(seed)
-    if random.random() < data.join:
+    if random.random() < data.concatenate:
         return concatenate(ids, int(random.integers(2, MOST_CONCATENATED + 1)), data.max_tokens)
     return ids
 

@@ -26,7 +26,7 @@ MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs come again more often; many teac
 FEWEST_STEPS = 100
 VALIDATIONS = 10  # spread over the run, so that the one before forgetting begins is among them
 LEAST_DROPOUT = 0.1  # few pairs come again and again, whatever the base was trained with
-MOST_FORGOTTEN = 1.0  # BLEU of greedy translations of the base's own validation text
+MAX_FORGETTING = 1.0  # BLEU of greedy translations of the base's own validation text
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 
 
@@ -36,7 +36,7 @@ def inherit(base: Base, languages: Sequence[str], wishes: Wishes) -> Wishes:
     refuse_contradictions(wishes)
     shape = cast("EncoderDecoderConfig", base.info.model)
     own = shape.model_dump(exclude={"vocabulary", "pad_id"})
-    own |= {"members": len(base.info.weights), "dropout": max(shape.dropout, LEAST_DROPOUT)}
+    own |= {"ensemble": len(base.info.weights), "dropout": max(shape.dropout, LEAST_DROPOUT)}
     decode = decode_config(base.info).model_dump()
     return {"model": own, "data": {"vocabulary": shape.vocabulary}, "decode": decode}
 
@@ -61,8 +61,10 @@ def refuse_contradictions(wishes: Wishes) -> None:
         raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
     for key in sorted({"vocabulary", "subwords"} & wishes.get("data", {}).keys()):
         raise ConfigError(f"Fine-tuning keeps the model's own tokenizer, so data.{key} cannot be set.")
-    if wishes.get("train", {}).get("start") == "words":
-        raise ConfigError("Fine-tuning starts from the model's own weights, so train.start=words cannot be set.")
+    if wishes.get("train", {}).get("initialise") == "cooccurrence":
+        raise ConfigError(
+            "Fine-tuning starts from the model's own weights, so train.initialise=cooccurrence cannot be set."
+        )
 
 
 def choose_fine_tuning(surveyed: Survey, base: Base, wishes: Wishes) -> Plan:
@@ -79,7 +81,7 @@ def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
     epoch_steps = surveyed.num_examples * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1) / batch_tokens
     steps = max(FEWEST_STEPS, round(usual_epochs(surveyed.num_examples) * epoch_steps))
     train: dict[str, Json] = {
-        "start": "random",
+        "initialise": "random",
         "batch_tokens": batch_tokens,
         "schedule": "linear_decay",
         "learning_rate": RATE if d_model < WIDE else RATE_OF_WIDE,
@@ -88,7 +90,7 @@ def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": steps // VALIDATIONS,
         "patience": 0 if minutes else VALIDATIONS // 2,
-        "most_forgotten": MOST_FORGOTTEN,
+        "max_forgetting": MAX_FORGETTING,
     }
     return {"train": train}
 
@@ -105,7 +107,7 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
         f"{surveyed.num_examples:,} pairs, {surveyed.source_characters:.0f} and "
         f"{surveyed.target_characters:.0f} characters each"
     )
-    several = f"{model.members} models of " if model.members > 1 else ""
+    several = f"{model.ensemble} models of " if model.ensemble > 1 else ""
     yield (
         f"fine-tunes {base.name}: {several}{model.encoder_layers} + {model.decoder_layers} layers of width "
         f"{model.d_model} and {recipe.data.vocabulary:,} subwords are kept, because the weights are made for them"
@@ -119,8 +121,8 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
     why = ", as the base does" if (decode.beam, decode.length_penalty) == (own.beam, own.length_penalty) else ""
     yield f"translates with a beam of {decode.beam} and a length penalty of {decode.length_penalty}{why}"
     yield "scores the base first, and keeps its weights unless a model scores at least as well"
-    if train.most_forgotten:
+    if train.max_forgetting:
         yield (
-            f"keeps no model that loses over {train.most_forgotten:g} BLEU on the base's own validation text, if "
+            f"keeps no model that loses over {train.max_forgetting:g} BLEU on the base's own validation text, if "
             "its training folder is there"
         )

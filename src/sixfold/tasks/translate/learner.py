@@ -36,7 +36,7 @@ class TranslateLearner:
 
     def initialise(self, model: nn.Module, corpus: Corpus) -> None:
         """Initialise embeddings from word co-occurrence, if the recipe says so."""
-        if self.recipe.train.start == "words":
+        if self.recipe.train.initialise == "cooccurrence":
             members = [member for member in members_of(model) if isinstance(member, EncoderDecoder)]
             initialise_from_words(members, corpus)
 

@@ -23,12 +23,13 @@ FEW_PAIRS, FEW_WORDS = 2000, 3300  # what a narrow model has room for
 MANY_PAIRS, MANY_EPOCHS = 100_000, 20  # with both, a wider one learns more of them
 FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
 WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
-JOIN = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
+CONCATENATE = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
 LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
 LONG = 25  # epochs
 EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
 MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
-DROPOUT_RISE = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
+OFTEN_SEEN = 15  # epochs from which on it pays; in shorter runs it lags behind
+DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ BASE = Size(
     speed=300,
     own={
         "model": {"dropout": 0.1},
-        "train": {"dropout_rise": 0.0, "ema": 0.0},
+        "train": {"dropout_warmup": 0.0, "ema": 0.0},
         "decode": {"length_penalty": 0.6},
     },
 )
@@ -73,13 +74,13 @@ def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 
         automatic["model"] = {}
     recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
     reasons = explain(surveyed, recipe, wishes)
-    each = parameter_count(recipe) // recipe.model.members
+    each = parameter_count(recipe) // recipe.model.ensemble
     return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_examples, each)))
 
 
 def members_wanted(wishes: Wishes) -> int:
     """Return how many models are wanted, or 0 for as many as are best; the recipe refuses what cannot be."""
-    members = wishes.get("model", {}).get("members", 1 if has_own_shape(wishes) else 0)
+    members = wishes.get("model", {}).get("ensemble", 1 if has_own_shape(wishes) else 0)
     return max(0, members) if isinstance(members, int) else 0
 
 
@@ -98,23 +99,23 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: f
     epochs = passes / members or usual_epochs(size, pairs)
     steps = max(300, round(epochs * epoch_tokens / size.batch_tokens))
     train: dict[str, Json] = {
-        "start": "words",
+        "initialise": "cooccurrence",
         "batch_tokens": size.batch_tokens,
         "schedule": "linear_decay",
         "learning_rate": size.learning_rate,
         "warmup_steps": warmup_for(size, steps, minutes),
-        "dropout_rise": DROPOUT_RISE,
+        "dropout_warmup": DROPOUT_WARMUP,
         "max_grad_norm": 1.0,
-        "ema": MOVING_AVERAGE,
+        "ema": MOVING_AVERAGE if epochs >= OFTEN_SEEN else 0.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
         "valid_sentences": 500,
     }
-    model: dict[str, Json] = {**size.model, "dropout": dropout_for(epochs), "norm": "pre", "members": members}
+    model: dict[str, Json] = {**size.model, "dropout": dropout_for(epochs), "norm": "pre", "ensemble": members}
     decode: dict[str, Json] = {"length_penalty": LENGTH_PENALTY}
-    join = JOIN if surveyed.spread > WIDE_SPREAD else 0.0
-    data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "join": join}
+    concatenate = CONCATENATE if surveyed.spread > WIDE_SPREAD else 0.0
+    data: dict[str, Json] = {"vocabulary": vocabulary_for(surveyed), "concatenate": concatenate}
     return merge(TranslateRecipe, {"data": data, "model": model, "train": train, "decode": decode}, size.own)
 
 
@@ -188,23 +189,23 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
     )
     why = "" if "data" in wishes else ": about as many as words that occur a few times"
     yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
-    if recipe.data.join:
+    if recipe.data.concatenate:
         why = "" if "data" in wishes else ": most texts are short, and most words stand in long ones"
-        yield f"joins pairs to longer ones in {recipe.data.join:.0%} of the steps{why}"
+        yield f"joins pairs to longer ones in {recipe.data.concatenate:.0%} of the steps{why}"
     why = "" if "model" in wishes else ": as large as this much text and time can teach"
     layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
-    rising = "rising to " if train.dropout_rise and model.dropout else ""
+    rising = "rising to " if train.dropout_warmup and model.dropout else ""
     yield f"{layers}, dropout {rising}{model.dropout}{why}"
-    if model.members > 1:
-        why = "" if "members" in wishes.get("model", {}) else ": where text is scarce, several err less than one"
-        yield f"trains {model.members} of them side by side, and averages what they say{why}"
-    if train.start == "words":
+    if model.ensemble > 1:
+        why = "" if "ensemble" in wishes.get("model", {}) else ": where text is scarce, several err less than one"
+        yield f"trains {model.ensemble} of them side by side, and averages what they say{why}"
+    if train.initialise == "cooccurrence":
         yield "begins with words near their translations: what occurs together in the pairs tells which these are"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
     yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     if train.ema:
-        why = "" if "ema" in wishes.get("train", {}) else ", because it often scores higher"
+        why = "" if "ema" in wishes.get("train", {}) else ": where text is seen many times it scores higher"
         yield f"a moving average of the weights (decay {train.ema:g}) is validated too{why}"
     why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
@@ -229,4 +230,6 @@ def parameter_count(recipe: TranslateRecipe) -> int:
     import torch
 
     with torch.device("meta"):
-        return recipe.model.members * count_parameters(EncoderDecoder(recipe.model.config(recipe.data.vocabulary)))
+        return recipe.model.ensemble * count_parameters(
+            EncoderDecoder(recipe.model.config(recipe.data.vocabulary))
+        )

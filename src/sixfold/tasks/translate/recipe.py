@@ -26,7 +26,7 @@ class DataConfig(BaseModel):
 
     vocabulary: int = Field(8000, ge=262, le=1_000_000, description="number of subwords, shared by both languages")
     subwords: Subwords = "bpe"
-    join: float = Field(0.0, ge=0, le=1, description="fraction of steps on concatenated pairs")
+    concatenate: float = Field(0.0, ge=0, le=1, description="fraction of batches whose pairs are concatenated")
     max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
     valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
     languages: list[str] = Field([], description=MEANING)
@@ -41,18 +41,18 @@ class DataConfig(BaseModel):
 class ModelConfig(Architecture):
     """What is trained: a shape, and how many models of it."""
 
-    members: int = Field(1, ge=1, le=16, description="models in the ensemble, trained side by side")
+    ensemble: int = Field(1, ge=1, le=16, description="how many models are trained as one ensemble")
 
     def config(self, vocabulary: int, pad_id: int = 0) -> EncoderDecoderConfig:
         """Return the configuration of each of them for so many tokens."""
-        return EncoderDecoderConfig(**self.model_dump(exclude={"members"}), vocabulary=vocabulary, pad_id=pad_id)
+        return EncoderDecoderConfig(**self.model_dump(exclude={"ensemble"}), vocabulary=vocabulary, pad_id=pad_id)
 
 
 class TranslateTrainConfig(TrainConfig):
     """How to train a translation model."""
 
-    start: Literal["random", "words"] = Field(
-        "random", description="words: initialise embeddings from word co-occurrence"
+    initialise: Literal["random", "cooccurrence"] = Field(
+        "random", description="cooccurrence: embeddings from which words occur together in the pairs"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="ε of label smoothing")
     valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
@@ -67,6 +67,11 @@ class TranslateRecipe(Recipe):
     decode: DecodeConfig = DecodeConfig()
 
     former: ClassVar[Mapping[str, Former]] = {
+        "data.join": Former(now="data.concatenate"),
+        "model.members": Former(now="model.ensemble"),
+        "train.start": Former(now="train.initialise", values={"words": "cooccurrence"}),
+        "train.dropout_rise": Former(now="train.dropout_warmup"),
+        "train.most_forgotten": Former(now="train.max_forgetting"),
         "data.subword_dropout": Former(gone="BPE-dropout cost 7 BLEU in as much time (docs/log.md)."),
         "train.both_ways": Former(gone="training in both directions did not pay for its time (docs/log.md)."),
         "decode.read_back": Former(gone="noisy-channel reranking did not pay for its time (docs/log.md)."),

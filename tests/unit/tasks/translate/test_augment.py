@@ -37,8 +37,8 @@ def test_concatenating_loses_nothing_and_makes_nothing_too_long(ids: IdPairs, co
 def test_as_many_batches_are_concatenated_as_the_recipe_says_and_the_seed_decides_which() -> None:
     ids = [IdPair([number], [number, number]) for number in range(1, 7)]
 
-    def changed(join: float) -> list[bool]:
-        return [augment(ids, DataConfig(join=join), seed) != ids for seed in range(400)]
+    def changed(fraction: float) -> list[bool]:
+        return [augment(ids, DataConfig(concatenate=fraction), seed) != ids for seed in range(400)]
 
     assert (sum(changed(0.0)), sum(changed(1.0))) == (0, 400)
     assert 100 < sum(changed(0.4)) < 220

@@ -57,7 +57,7 @@ def test_the_rate_is_a_tenth_of_a_new_models_or_less(preset: str) -> None:
 @pytest.mark.parametrize("num_pairs", [10, 500, 20_000, 1_000_000])
 def test_there_is_a_plan_for_any_number_of_pairs_with_validations_on_the_way(num_pairs: int) -> None:
     train = recipe_of(planned(base_of(), num_pairs)).train
-    assert train.start == "random"
+    assert train.initialise == "random"
     assert train.warmup_steps < train.steps
     assert 5 <= train.steps / train.checkpoint_every <= 11
 
@@ -67,7 +67,7 @@ def test_the_bases_shape_and_search_are_kept_unless_another_search_is_asked_for(
     recipe = recipe_of(planned(base, wishes={"decode": {"beam": 3}}))
     assert (recipe.decode.beam, recipe.decode.length_penalty, recipe.decode.extra_tokens) == (3, 0.9, 20)
     assert recipe.model.config(500) == base.info.model
-    assert (recipe.model.members, recipe.data.vocabulary) == (2, 500)
+    assert (recipe.model.ensemble, recipe.data.vocabulary) == (2, 500)
 
 
 def test_a_base_without_dropout_gets_some_and_one_that_is_asked_for_wins() -> None:
@@ -95,7 +95,7 @@ def test_every_choice_is_said_with_its_reason() -> None:
         {"model": {"d_model": 32}},
         {"data": {"vocabulary": 400}},
         {"data": {"subwords": "unigram"}},
-        {"train": {"start": "words"}},
+        {"train": {"initialise": "cooccurrence"}},
     ],
 )
 def test_what_the_base_decides_cannot_be_set(wishes: Wishes) -> None:

@@ -73,11 +73,11 @@ def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
         return choose(replace(surveyed(29_000), sample=sample_of(sample)), {"data": dict(data)})
 
     captions, interface = plan_for(50, 60, 70, 80), plan_for(*9 * [20], 20, 200)
-    assert captions.recipe.data.join == 0
+    assert captions.recipe.data.concatenate == 0
     assert "join" not in " ".join(captions.reasons)
-    assert interface.recipe.data.join > 0
+    assert interface.recipe.data.concatenate > 0
     assert "joins pairs" in " ".join(interface.reasons)
-    assert plan_for(*9 * [20], 200, join=0.0).recipe.data.join == 0
+    assert plan_for(*9 * [20], 200, concatenate=0.0).recipe.data.concatenate == 0
 
 
 def test_text_of_few_words_gets_the_narrow_model_and_other_text_gets_it_if_there_is_little() -> None:
@@ -100,30 +100,36 @@ def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
     short, long = (choose(found, {"train": {"minutes": minutes}}).recipe for minutes in (6, 600))
     assert parameter_count(short) < parameter_count(long)
     assert short.model.dropout < long.model.dropout
-    assert short.train.dropout_rise == long.train.dropout_rise > 0
+    assert short.train.dropout_warmup == long.train.dropout_warmup > 0
+
+
+def test_a_moving_average_is_for_runs_that_see_their_text_many_times_and_is_said() -> None:
+    short, long = (choose(surveyed(29_000), {"train": {"minutes": minutes}}) for minutes in (2, 60))
+    assert short.recipe.train.ema == 0 < long.recipe.train.ema
+    assert [any("moving average" in line for line in plan.reasons) for plan in (short, long)] == [False, True]
 
 
 def test_a_run_long_enough_for_several_models_trains_several_and_says_so() -> None:
     plans = [choose(surveyed(10_000), {"train": {"minutes": minutes}}) for minutes in (1, 5, 20, 120, 1000)]
-    members = [plan.recipe.model.members for plan in plans]
+    members = [plan.recipe.model.ensemble for plan in plans]
     assert members == sorted(members)
     assert (members[0], members[-1]) == (1, 4)
     for plan in plans:
-        said = any(f"trains {plan.recipe.model.members} of them side by side" in line for line in plan.reasons)
-        assert said == (plan.recipe.model.members > 1)
-    assert choose(surveyed(10_000), {}).recipe.model.members == 1
-    alone = choose(surveyed(10_000), {"train": {"minutes": 1000}, "model": {"members": 1}})
-    assert alone.recipe.model.members == 1
-    assert choose(surveyed(50), {"train": {"minutes": 1}}).recipe.model.members == 1  # epochs, but hardly steps
+        said = any(f"trains {plan.recipe.model.ensemble} of them side by side" in line for line in plan.reasons)
+        assert said == (plan.recipe.model.ensemble > 1)
+    assert choose(surveyed(10_000), {}).recipe.model.ensemble == 1
+    alone = choose(surveyed(10_000), {"train": {"minutes": 1000}, "model": {"ensemble": 1}})
+    assert alone.recipe.model.ensemble == 1
+    assert choose(surveyed(50), {"train": {"minutes": 1}}).recipe.model.ensemble == 1  # epochs, but hardly steps
 
 
 def test_so_many_models_as_are_wanted_are_planned_as_one_in_so_much_less_time() -> None:
     for own in ({}, {"preset": "tiny"}):
-        four = choose(surveyed(10_000), {"train": {"minutes": 40}, "model": own | {"members": 4}})
-        one = choose(surveyed(10_000), {"train": {"minutes": 10}, "model": own | {"members": 1}})
+        four = choose(surveyed(10_000), {"train": {"minutes": 40}, "model": own | {"ensemble": 4}})
+        one = choose(surveyed(10_000), {"train": {"minutes": 10}, "model": own | {"ensemble": 1}})
         assert four.recipe.decode == one.recipe.decode
         assert four.recipe.train == one.recipe.train.model_copy(update={"minutes": 40})
-        assert four.recipe.model == one.recipe.model.model_copy(update={"members": 4})
+        assert four.recipe.model == one.recipe.model.model_copy(update={"ensemble": 4})
         assert four.warnings == one.warnings
 
 

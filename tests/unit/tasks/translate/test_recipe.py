@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sixfold.errors import ConfigError
@@ -13,7 +15,7 @@ from sixfold.training.recipe import gather_wishes, make_recipe, merge, read_reci
 def test_an_empty_recipe_is_the_base_model_of_the_paper() -> None:
     recipe = make_recipe(TranslateRecipe, {})
     assert recipe.model == ModelConfig()
-    assert PRESETS["base"] == Architecture() == Architecture(**recipe.model.model_dump(exclude={"members"}))
+    assert PRESETS["base"] == Architecture() == Architecture(**recipe.model.model_dump(exclude={"ensemble"}))
     assert (recipe.train.warmup_steps, recipe.train.label_smoothing, recipe.train.steps) == (4000, 0.1, 100_000)
     assert (recipe.decode.beam, recipe.decode.length_penalty) == (4, 0.6)
 
@@ -22,7 +24,7 @@ def test_an_empty_recipe_is_trained_as_in_section_5_3() -> None:
     train = make_recipe(TranslateRecipe, {}).train
     assert (train.optimizer, train.beta2, train.epsilon, train.weight_decay) == ("adam", 0.98, 1e-9, 0)
     assert (train.schedule, train.learning_rate, train.layer_decay) == ("inverse_square_root", 0, 1)
-    assert (train.max_grad_norm, train.dropout_rise, train.frozen) == (0, 0, [])
+    assert (train.max_grad_norm, train.dropout_warmup, train.frozen) == (0, 0, [])
 
 
 def test_a_preset_brings_all_its_fields_and_other_keys_win() -> None:
@@ -41,8 +43,8 @@ def test_one_depth_can_differ_from_layers() -> None:
 
 
 def test_a_preset_is_a_shape_and_leaves_the_number_of_models() -> None:
-    merged = merge(TranslateRecipe, {"model": {"members": 3}}, {"model": {"preset": "tiny"}})
-    assert make_recipe(TranslateRecipe, merged).model.members == 3
+    merged = merge(TranslateRecipe, {"model": {"ensemble": 3}}, {"model": {"preset": "tiny"}})
+    assert make_recipe(TranslateRecipe, merged).model.ensemble == 3
 
 
 def test_a_later_preset_wins_over_earlier_fields() -> None:
@@ -67,7 +69,47 @@ def test_a_width_that_the_heads_cannot_share_is_refused_with_a_number_that_works
     assert "heads=3" in raised.value.hint
 
 
-@pytest.mark.parametrize("key", sorted(TranslateRecipe.former))
+RENAMED = [
+    ("data.join", 0.5, "data.concatenate", 0.5),
+    ("model.members", 2, "model.ensemble", 2),
+    ("train.start", "words", "train.initialise", "cooccurrence"),
+    ("train.start", "random", "train.initialise", "random"),
+    ("train.dropout_rise", 0.5, "train.dropout_warmup", 0.5),
+    ("train.most_forgotten", 2, "train.max_forgetting", 2),
+]
+GONE = sorted(key for key, former in TranslateRecipe.former.items() if former.gone)
+
+
+@pytest.mark.parametrize(("before", "value", "now", "current"), RENAMED)
+def test_the_former_name_of_a_key_still_works_and_warns(
+    tmp_path: Path, before: str, value: str | float, now: str, current: str | float
+) -> None:
+    (old_part, old_key), (part, key) = before.split("."), now.split(".")
+    file = tmp_path / "recipe.yaml"
+    file.write_text(f"{old_part}: {{{old_key}: {value}}}")
+    for recipe, settings in ((None, [f"{before}={value}"]), (str(file), [])):
+        with pytest.warns(FutureWarning, match=f"{before}.* is called {now}") as caught:
+            wishes = gather_wishes(TranslateRecipe, recipe, settings, minutes=0)
+        assert wishes == {part: {key: current}}
+        assert len(caught) == 1
+        assert make_recipe(TranslateRecipe, wishes).model_dump()[part][key] == current
+
+
+@pytest.mark.parametrize(("before", "value", "now", "current"), RENAMED)
+def test_both_names_of_a_key_at_once_are_refused(
+    before: str, value: str | float, now: str, current: str | float
+) -> None:
+    for settings in ([f"{before}={value}", f"{now}={current}"], [f"{now}={current}", f"{before}={value}"]):
+        with pytest.raises(ConfigError, match=f"{before} and {now} are the same key") as raised:
+            gather_wishes(TranslateRecipe, None, settings, minutes=0)
+        assert raised.value.hint == f"Leave {before} out."
+
+
+def test_every_former_key_is_tested() -> None:
+    assert {before for before, *_ in RENAMED} | {*GONE} == TranslateRecipe.former.keys()
+
+
+@pytest.mark.parametrize("key", GONE)
 def test_a_key_that_is_gone_may_ask_for_nothing_and_is_refused_with_the_reason_otherwise(key: str) -> None:
     with pytest.warns(FutureWarning, match=f"{key} is gone: .*docs/log.md"):
         assert gather_wishes(TranslateRecipe, None, [f"{key}=0"], minutes=0) == {}
