@@ -125,5 +125,6 @@ def say_comparison(found: Comparison) -> str:
 
 
 UNKNOWN = (
-    "How much it has forgotten of the base's own text cannot be measured: the base's training folder is not there."
+    "Forgetting of the base's own text cannot be measured: the base's training folder, with its validation text, "
+    "is missing."
 )

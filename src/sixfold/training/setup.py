@@ -18,7 +18,7 @@ from sixfold.models.ensemble import make_ensemble
 from sixfold.models.folder import Json
 from sixfold.settings import Wishes
 from sixfold.training.base import UNKNOWN, Base, copy_validation, read_base
-from sixfold.training.calibration import pace_for
+from sixfold.training.calibration import calibrated_speed
 from sixfold.training.progress import Progress
 from sixfold.training.recipe import Plan, Recipe, gather_wishes, make_recipe, merge
 from sixfold.training.run_folder import RunFolder
@@ -91,7 +91,7 @@ def propose(task: Task, survey: Opaque, wishes: Wishes, device: str, base: Base 
     """Choose everything that the user did not, for a new model or for fine-tuning one."""
     if base is not None:
         return task.propose_fine_tuning(survey, base, wishes)
-    return task.propose(survey, wishes, device, pace_for(wishes, device))
+    return task.propose(survey, wishes, device, calibrated_speed(wishes, device))
 
 
 def import_ahead() -> None:
