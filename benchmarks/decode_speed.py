@@ -41,7 +41,7 @@ class Engine(Protocol):
     """One way to translate."""
 
     def translate(self, texts: Sequence[str], beam: int) -> tuple[list[str], int]:
-        """Return the translation of each text, and how many tokens they have, end marks included."""
+        """Return the translation of each text, and how many tokens they have, end tokens included."""
 
     def translate_one(self, text: str, beam: int) -> None:
         """Translate one text as fast as possible."""
@@ -133,7 +133,7 @@ class HuggingFace:
 
     @torch.inference_mode()
     def generate(self, texts: list[str], beam: int) -> list[list[int]]:
-        """Return the tokens of one batch, without the begin mark."""
+        """Return the tokens of one batch, without the begin token."""
         tokens = self.tokenizer(texts, return_tensors="pt", padding=True)
         longest = tokens.input_ids.size(1) + EXTRA_TOKENS
         rows = self.model.generate(**tokens, num_beams=beam, length_penalty=0.0, max_length=longest)

@@ -33,7 +33,7 @@ class SearchOptions:
     prefix: str = setting("", "text that every translation begins with")
     require: tuple[str, ...] = setting((), "phrases that stand in every translation")
     forbid: tuple[str, ...] = setting((), "words and phrases that stand in none")
-    min_length: int = setting(0, "at least so many tokens, the end mark not counted", 0, 10_000)
+    min_length: int = setting(0, "at least so many tokens, the end token not counted", 0, 10_000)
     max_length: int | None = setting(None, "at most so many tokens", 1, 10_000)
     no_repeat: int | None = setting(None, "no n tokens in a row occur twice", 1, 100)
 

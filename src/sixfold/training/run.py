@@ -22,7 +22,7 @@ from sixfold.machine import (
 )
 from sixfold.models.ensemble import members_of
 from sixfold.models.weights import set_weights, weights_of
-from sixfold.training.base import Comparison, compare, load_base, read_base, say_comparison
+from sixfold.training.base import BaseComparison, compare_with_base, load_base, read_base, say_comparison
 from sixfold.training.checkpoint import CheckpointStore
 from sixfold.training.clock import Clock
 from sixfold.training.loop import Trainer
@@ -60,7 +60,7 @@ class Outcome:
     score_conditions: str
     score: float
     loss: float
-    comparison: Comparison | None  # of a fine-tuned model with its base
+    comparison: BaseComparison | None  # of a fine-tuned model with its base
 
 
 def run(task: Task, request: Request, progress: Progress) -> Outcome:
@@ -192,7 +192,7 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
         score_conditions=best["conditions"],
         score=best["score"],
         loss=best["loss"],
-        comparison=compare(state),
+        comparison=compare_with_base(state),
     )
 
 

@@ -104,9 +104,9 @@ def watch_sending(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
 def test_two_processes_find_what_one_finds_in_the_same_order(
     shared: Translator, alone: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks: list[int] = []
-    assert shared.search(TEXTS, tick=ticks.append) == alone.search(TEXTS)
-    assert ticks[-1] == sum(map(bool, TEXTS))
+    done: list[int] = []
+    assert shared.search(TEXTS, on_progress=done.append) == alone.search(TEXTS)
+    assert done[-1] == sum(map(bool, TEXTS))
     child, ours, sent = wait_for_child(shared), slow_down(shared, monkeypatch), watch_sending(monkeypatch)
     wishes = (
         SearchOptions(n_best=3),

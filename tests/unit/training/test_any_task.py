@@ -13,10 +13,10 @@ import pytest
 import torch
 from pydantic import BaseModel
 from safetensors.torch import load_file, save_file
-from sixfold.ticks import Tick
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Record, Records, ShardWriter
 from sixfold.models.folder import Json
@@ -119,8 +119,8 @@ class ColourTask:
     def read(self, inputs: Inputs) -> Table:
         return Table(inputs)
 
-    def survey(self, examples: Table, seed: int, tick: Tick) -> Table:
-        del seed, tick
+    def survey(self, examples: Table, seed: int, on_progress: OnProgress) -> Table:
+        del seed, on_progress
         return examples
 
     def propose(self, survey: Table, wishes: Wishes, device: str, core_speed: float) -> Plan:
@@ -141,8 +141,8 @@ class ColourTask:
     def load_processor(self, folder: Path) -> list[str]:
         return json.loads((folder / "words.json").read_text())
 
-    def prepare(self, folder: Path, given: Given, tick: Tick) -> Prepared:
-        del tick
+    def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
+        del on_progress
         for split, pairs in (("train", given.train), ("valid", given.valid or given.train)):
             writer = ShardWriter(folder / split, {"in": "<u2", "out": "<u2"})
             numbers = [[given.processor.index(word) for word in pair] for pair in pairs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sixfold.training.calibration import measure_core_speed, calibrated_speed
+from sixfold.training.calibration import calibrated_speed, measure_core_speed
 
 
 def test_only_a_time_budget_on_a_cpu_is_worth_measuring() -> None:
