@@ -144,9 +144,9 @@ class HuggingFace:
         self.translate([text], beam)
 
 
-def open_engines(folder: Path, scratch: Path, wanted: Sequence[str]) -> dict[str, Engine]:
+def open_engines(folder: Path, scratch: Path, names: Sequence[str]) -> dict[str, Engine]:
     """Export the model to the others and open all."""
-    for other in {name.removesuffix("-int8") for name in wanted} - {"sixfold"}:
+    for other in {name.removesuffix("-int8") for name in names} - {"sixfold"}:
         run(python("-m", "sixfold", "export", folder, "--to", other, "-o", scratch / other))
     makers: dict[str, Callable[[], Engine]] = {
         "sixfold": lambda: Sixfold(folder, "float32"),
@@ -155,7 +155,7 @@ def open_engines(folder: Path, scratch: Path, wanted: Sequence[str]) -> dict[str
         "ctranslate2-int8": lambda: CTranslate2(scratch / "ctranslate2", "int8"),
         "huggingface": lambda: HuggingFace(scratch / "huggingface"),
     }
-    return {name: makers[name]() for name in wanted}
+    return {name: makers[name]() for name in names}
 
 
 def timed(work: Callable[[], object]) -> float:

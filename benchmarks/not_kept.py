@@ -86,7 +86,7 @@ def r_drop(self: MemberLoss, source: Tensor, target_in: Tensor, target_out: Tens
         logits, targets.index_select(0, real).repeat(2), label_smoothing=self.smoothing, reduction="sum"
     )
     first, second = logits.log_softmax(dim=-1).chunk(2)
-    difference = ((first.exp() - second.exp()) * (first - second)).sum() / 2  # of both ways, the mean
+    difference = ((first.exp() - second.exp()) * (first - second)).sum() / 2  # the mean of both directions
     return (loss + ALPHA * difference) / 2
 
 

@@ -61,9 +61,9 @@ class SearchOptions:
             raise ConfigError(
                 f"min_length ({self.min_length}) must not be greater than max_length ({self.max_length})."
             )
-        for word, wanted in product(self.forbid, (self.prefix, *self.require)):
-            if wanted and occurs(word, wanted):
-                raise ConfigError(f"{word!r} is forbidden, but is part of {wanted!r}, which must be written.")
+        for word, phrase in product(self.forbid, (self.prefix, *self.require)):
+            if phrase and occurs(word, phrase):
+                raise ConfigError(f"{word!r} is forbidden, but is part of {phrase!r}, which must be written.")
 
 
 BOUNDS = bounds(SearchOptions)

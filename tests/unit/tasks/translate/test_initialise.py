@@ -97,7 +97,7 @@ def test_the_eigenvectors_are_those_of_a_full_decomposition() -> None:
     torch.testing.assert_close((directions.T @ vectors[:, :4]).abs(), torch.eye(4), atol=1e-3, rtol=0)
 
 
-def test_models_trained_side_by_side_begin_with_the_same_neighbours_in_other_directions(corpus: Corpus) -> None:
+def test_members_of_an_ensemble_begin_with_the_same_neighbours_in_other_directions(corpus: Corpus) -> None:
     members = [small_model(), small_model()]
     initialise_from_cooccurrence(members, corpus)
     one, other = (member.head.weight[FIRST : FIRST + 2 * WORDS] for member in members)
