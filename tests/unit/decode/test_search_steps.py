@@ -17,10 +17,12 @@ from tests.unit.decode.oracle import (
     PrefixStepper,
     all_outputs,
     assert_same,
+    assert_same_numbers,
     judged,
     run_beam,
     search,
     seeds,
+    text,
     text_oracle,
 )
 
@@ -31,6 +33,7 @@ from sixfold.decode.search import (
     BeamOptions,
     BeamStep,
     BestFirst,
+    Hypothesis,
     Search,
     Stopped,
     Strategy,
@@ -137,6 +140,21 @@ def test_an_output_goes_on_from_its_prompt_and_neither_limit_nor_rule_counts_it(
     assert_same(found, all_outputs(after, 0, 4, 0.6)[:5])
     assert () in seen
     assert max(map(len, seen)) <= 3
+
+
+# The n best say different things
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=seeds)
+def test_of_the_outputs_that_mean_the_same_only_the_best_is_kept(seed: int) -> None:
+    oracle, options = text_oracle(seed), BeamOptions(300, 0.6, 5)
+    stepper, strategy = PrefixStepper(oracle), BestFirst(options, EOS)
+    [found] = Search(stepper, [[BOS]], [4], strategy, options, meaning=text).run()
+    best_of_text: dict[str, Hypothesis] = {}
+    for each in all_outputs(oracle, 0, 4, 0.6):
+        best_of_text.setdefault(text(each.tokens), each)
+    assert_same_numbers(found, [*best_of_text.values()][:5])
 
 
 # Rules

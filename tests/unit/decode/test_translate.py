@@ -25,6 +25,7 @@ from sixfold.decode.scoring import score_ids
 from sixfold.decode.translate import Translation, Translator
 from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.text import Tokenizer
+from sixfold.text.spelling import written
 
 pytestmark = pytest.mark.usefixtures("seed")
 
@@ -75,7 +76,7 @@ def test_repeating_a_translation_repeats_it_exactly(trained: Translator) -> None
 def reference_beam(
     model: EncoderDecoder, source: list[int], limit: int, options: SearchOptions
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """Search without cache, batch or early stop; return (score, tokens) of the n best."""
+    """Search without cache, batch or early stop; return (score, tokens) of all that ended, best first."""
     assert options.beam
     beams: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished = []
@@ -92,7 +93,7 @@ def reference_beam(
             (total / penalty, tokens) for total, tokens in best[: options.beam] if tokens[-1] == SPECIAL.eos
         ]
         beams = [each for each in best if each[1][-1] != SPECIAL.eos][: options.beam]
-    return sorted(finished, reverse=True)[: options.n_best]
+    return sorted(finished, reverse=True)
 
 
 def check_against_reference(translator: Translator, sentences: list[str], options: SearchOptions) -> None:
@@ -100,7 +101,10 @@ def check_against_reference(translator: Translator, sentences: list[str], option
     ids = translator.tokenizer.encode_batch(sentences)
     for source, found in zip(ids, hypotheses(translator, ids, options), strict=True):
         limit = len(source) + translator.decode.extra_tokens
-        expected = reference_beam(translator.model, source, limit, options)
+        best_of_text: dict[str, tuple[float, tuple[int, ...]]] = {}
+        for each in reference_beam(translator.model, source, limit, options):
+            best_of_text.setdefault(written(translator.decoder.spelling, each[1]), each)
+        expected = [*best_of_text.values()][: options.n_best]
         assert [each.tokens for each in found] == [tokens for _, tokens in expected]
         assert [each.score for each in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 

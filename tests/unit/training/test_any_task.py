@@ -22,6 +22,7 @@ from sixfold.data.shards import Corpus, Record, Records, ShardWriter
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
 from sixfold.settings import Wishes
+from sixfold.training.base import Base
 from sixfold.training.progress import Silence
 from sixfold.training.recipe import Plan, Recipe, TrainConfig, make_recipe
 from sixfold.training.run import Outcome, run
@@ -116,7 +117,8 @@ class ColourTask:
     def detect(self, inputs: Inputs) -> bool:
         return len(inputs) == 1
 
-    def read(self, inputs: Inputs) -> Table:
+    def read(self, inputs: Inputs, wishes: Wishes) -> Table:
+        del wishes
         return Table(inputs)
 
     def survey(self, examples: Table, seed: int, on_progress: OnProgress) -> Table:
@@ -127,11 +129,14 @@ class ColourTask:
         del device, core_speed
         return Plan(make_recipe(ColourRecipe, wishes), (f"{len(survey)} fruits",), ())
 
-    def inherit(self, init: Path, wishes: Wishes) -> Wishes:
+    def inherit(self, base: Base, examples: Table, wishes: Wishes) -> Wishes:
         raise NotImplementedError
 
-    def fit(self, survey: Table, recipe: ColourRecipe, init: Path | None) -> list[str]:
-        del recipe, init
+    def propose_fine_tuning(self, survey: Table, base: Base, wishes: Wishes) -> Plan:
+        raise NotImplementedError
+
+    def fit(self, survey: Table, recipe: ColourRecipe, base: Base | None) -> list[str]:
+        del recipe, base
         return sorted({word for pair in survey for word in pair})
 
     def save_processor(self, folder: Path, processor: list[str]) -> list[Path]:
@@ -154,7 +159,8 @@ class ColourTask:
         del most
         return self.prepare(folder, given, lambda _: None).train()
 
-    def facts(self, examples: Table) -> dict[str, Json]:
+    def facts(self, examples: Table, base: Base | None) -> dict[str, Json]:
+        del base
         return {"fruits": len(examples)}
 
     def learner(self, recipe: ColourRecipe, processor: list[str]) -> ColourLearner:

@@ -31,6 +31,7 @@ EPOCHS_A_MEMBER, STEPS_A_MEMBER = (
     4000,
 )  # up to about here one model gains more from further training than from an ensemble
 MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
+OFTEN_SEEN = 15  # epochs from which on it pays; in shorter runs it lags behind
 DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
 
 
@@ -108,7 +109,7 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, core_sp
         "warmup_steps": warmup_for(size, steps, minutes),
         "dropout_warmup": DROPOUT_WARMUP,
         "max_grad_norm": 1.0,
-        "ema": MOVING_AVERAGE,
+        "ema": MOVING_AVERAGE if epochs >= OFTEN_SEEN else 0.0,
         "steps": UNLIMITED if minutes else steps,
         "checkpoint_every": max(50, steps // 25),
         "patience": 0 if minutes else 10,
@@ -211,7 +212,7 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
     falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""
     yield f"trains for {length}, {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     if train.ema:
-        why = "" if "ema" in wishes.get("train", {}) else ", because it often scores higher"
+        why = "" if "ema" in wishes.get("train", {}) else ": where text is seen many times it scores higher"
         yield f"a moving average of the weights (decay {train.ema:g}) is validated too{why}"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
     is_ours = "decode" not in wishes and penalty == LENGTH_PENALTY

@@ -103,6 +103,12 @@ def test_little_time_gets_the_quick_model_and_little_dropout() -> None:
     assert short.train.dropout_warmup == long.train.dropout_warmup > 0
 
 
+def test_a_moving_average_is_for_runs_that_see_their_text_many_times_and_is_said() -> None:
+    short, long = (choose(surveyed(29_000), {"train": {"minutes": minutes}}) for minutes in (2, 60))
+    assert short.recipe.train.ema == 0 < long.recipe.train.ema
+    assert [any("moving average" in line for line in plan.reasons) for plan in (short, long)] == [False, True]
+
+
 def test_a_run_long_enough_for_several_models_trains_several_and_says_so() -> None:
     plans = [choose(surveyed(10_000), {"train": {"minutes": minutes}}) for minutes in (1, 5, 20, 120, 1000)]
     members = [plan.recipe.model.ensemble for plan in plans]
