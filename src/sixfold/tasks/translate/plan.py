@@ -26,10 +26,7 @@ WIDE_SPREAD = 1.6  # of `Survey.spread`: most words are in texts longer than mos
 CONCATENATE = 0.4  # of the batches above that spread, so that the many short texts also teach long ones
 LENGTH_PENALTY = 1.2  # small models tend to drop words; a higher penalty than the paper's 0.6 counters it
 LONG = 25  # epochs
-EPOCHS_A_MEMBER, STEPS_A_MEMBER = (
-    60,
-    4000,
-)  # up to about here one model gains more from further training than from an ensemble
+EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # below about this, further training gains more than an ensemble
 MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
 OFTEN_SEEN = 15  # epochs from which on it pays; in shorter runs it lags behind
 DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
@@ -212,8 +209,10 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
     falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""
     yield f"trains for {length}, {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     if train.ema:
-        why = "" if "ema" in wishes.get("train", {}) else ": where text is seen many times it scores higher"
-        yield f"a moving average of the weights (decay {train.ema:g}) is validated too{why}"
+        why = (
+            "" if "ema" in wishes.get("train", {}) else ", because it scores higher where text is seen many times"
+        )
+        yield f"validates a moving average of the weights (decay {train.ema:g}) too{why}"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
     is_ours = "decode" not in wishes and penalty == LENGTH_PENALTY
     why = ", because small models tend to drop words and a higher penalty counters it" if is_ours else ""
