@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from sixfold.convert.compare import ExportComparison, Output, compare, sample
-from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
-from sixfold.convert.positions import position_tables
+from sixfold.convert.exported_folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
+from sixfold.convert.position_tables import position_tables
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError, MissingExtraError
 from sixfold.machine import num_cores

@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from sixfold.convert.compare import ExportComparison, Output, compare, sample
-from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
-from sixfold.convert.positions import position_tables
+from sixfold.convert.exported_folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
+from sixfold.convert.position_tables import position_tables
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load

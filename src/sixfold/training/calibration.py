@@ -37,7 +37,7 @@ def measure_core_speed() -> float:
 
 
 def seconds_of_steps() -> list[float]:
-    """Return the CPU time of each step: a neighbour disturbs it less than the clock."""
+    """Return the CPU time of each step: other processes disturb it less than elapsed time."""
     model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
     stepper = Stepper(random_loss, model, TrainConfig())
     seconds = []
