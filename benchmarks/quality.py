@@ -46,7 +46,6 @@ CHANGES = {
     "quick model": (*OWN_MODEL, "model.layers=2", "model.d_model=256", "model.d_ff=512", "model.heads=4"),
     "small model": (*OWN_MODEL, "model.preset=small"),
 }
-NOT_KEPT = {"Muon": "muon", "R-Drop": "r-drop"}  # what is not in the project: benchmarks/not_kept.py has it
 Corpus = tuple[Path, Path]
 
 
@@ -55,13 +54,11 @@ def train_and_score(
 ) -> dict[str, float]:
     """Train with the next seed and return the scores on the held-out text."""
     sixfold, seed = [sys.executable, "-m", "sixfold"], str(next(seeds))
-    changed = [sys.executable, str(Path(__file__).with_name("not_kept.py")), NOT_KEPT.get(change, "")]
     with tempfile.TemporaryDirectory() as scratch:
         model, output = Path(scratch) / "model", Path(scratch) / "translations"
         options = ["-o", str(model), "--minutes", str(minutes), "--seed", seed]
-        options += as_options(CHANGES.get(change, ()))
-        program = changed if change in NOT_KEPT else sixfold
-        run([*program, "train", *map(str, train), "--valid", *map(str, valid), *options])
+        options += as_options(CHANGES[change])
+        run([*sixfold, "train", *map(str, train), "--valid", *map(str, valid), *options])
         output.write_text(run([*sixfold, "translate", str(model), str(valid[0])])[0], encoding="utf-8")
         evaluate = [*sixfold, "evaluate", str(output), *map(str, valid), "--json"]
         cased, lowercased = (scores(run([*evaluate, *more])[0]) for more in ([], ["--lowercase"]))
@@ -111,7 +108,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="+", default=[10_000])
     parser.add_argument("--minutes", type=float, default=10, help="for each training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--changes", nargs="+", choices=[*CHANGES, *NOT_KEPT, "all"], default=[AUTOMATIC])
+    parser.add_argument("--changes", nargs="+", choices=[*CHANGES, "all"], default=[AUTOMATIC])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="5,000 pairs for 24 seconds")
     options = parser.parse_args()
@@ -120,7 +117,7 @@ def main() -> None:
     if options.quick:
         options.pairs, options.minutes = [5000], 0.4
     if "all" in options.changes:
-        options.changes = [*CHANGES, *NOT_KEPT]
+        options.changes = [*CHANGES]
     with tempfile.TemporaryDirectory() as scratch:
         source, target, *held_out = options.text or phrasebook(max(options.pairs), Path(scratch))
         corpora = [draw((source, target), num_pairs, Path(scratch)) for num_pairs in options.pairs]

@@ -35,27 +35,20 @@ UNITS = {"target_tokens_per_second": "1/s", "peak_memory": "MB", "seconds_to_pre
 def train_steps(length: int, vocabulary: int, batch_tokens: int, steps: int) -> None:
     """Train on random sentences of one length and print the speed (in a process of its own)."""
     import torch
-    from sixfold.training.loss import Objective
-    from sixfold.training.shares import Shares, num_shares
 
     from sixfold.machine import num_cores, raise_malloc_thresholds
     from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
-    from sixfold.training.optimizer import make_adam, set_learning_rate
+    from train_engines import steps_of
 
     raise_malloc_thresholds()
     torch.set_num_threads(num_cores())
     model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=vocabulary)).train()
-    shares = Shares(Objective(model, 0.1), num_shares(batch_tokens, torch.device("cpu"), world=1))
-    optimizer = make_adam(model)
-    set_learning_rate(optimizer, 1e-4)
-    began, sentences = 0.0, max(1, batch_tokens // length)
-    for step in range(steps + 2):
-        if step == 2:  # the first steps allocate
+    step, began, sentences = steps_of(model, batch_tokens), 0.0, max(1, batch_tokens // length)
+    for number in range(steps + 2):
+        if number == 2:  # the first steps allocate
             began = time.perf_counter()
-        tokens = torch.randint(5, vocabulary, (3, sentences, length))
-        shares.backward([*tokens], 1 / tokens[0].numel(), (step,))
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        source, target_in, target_out = torch.randint(5, vocabulary, (3, sentences, length))
+        step((source, target_in, target_out))
     speed = steps * sentences * length / (time.perf_counter() - began)
     print(json.dumps({"target_tokens_per_second": speed}))
 

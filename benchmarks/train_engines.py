@@ -12,11 +12,10 @@ import json
 import math
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import cycle, islice
-from pathlib import Path
+from types import SimpleNamespace
 
 from sixfold.kernels import prepare  # isort: skip
 
@@ -24,18 +23,20 @@ prepare()  # before torch is loaded
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sixfold.text.tokens import BOS_ID, EOS_ID, PAD_ID
-from sixfold.training.loss import Objective
-from sixfold.training.shares import Shares, num_shares
 from torch import Tensor, nn
 
-from sixfold.data.batches import Batches, Position, gather
-from sixfold.data.shards import Corpus, EncodedPair, ShardWriter
+from sixfold.data.batches import Batches, Position, pad
 from sixfold.machine import num_cores, raise_malloc_thresholds
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.nn import SinusoidalPositions, TiedEmbedding
-from sixfold.training.optimizer import make_adam, set_learning_rate
+from sixfold.nn import Embedding, SinusoidalPositions, TokenHead
+from sixfold.tasks.translate.learner import TranslateLearner
+from sixfold.tasks.translate.recipe import TranslateRecipe
+from sixfold.text import SpecialIds
+from sixfold.training.micro_batches import num_data_parallel
+from sixfold.training.step import Stepper
+from sixfold.training.task import Batch as TaskBatch
 
+SPECIAL = SpecialIds()
 CASES = {
     "tiny": {"layers": 4, "d_model": 128, "d_ff": 256, "heads": 4},
     "base": {"layers": 6, "d_model": 512, "d_ff": 2048, "heads": 8},
@@ -54,17 +55,25 @@ def make_batches() -> tuple[list[Batch], float]:
     random = np.random.default_rng(1)
     source_lengths = np.clip(random.lognormal(2.6, 0.35, PAIRS), 3, 80)  # like captions of images
     target_lengths = np.clip(source_lengths * random.lognormal(0.0, 0.15, PAIRS), 3, 80)
-    with tempfile.TemporaryDirectory() as folder:
-        writer = ShardWriter(Path(folder), VOCABULARY)
-        for line, lengths in enumerate(zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)):
-            source, target = (random.integers(EOS_ID + 1, VOCABULARY, int(length)).tolist() for length in lengths)
-            writer.write([EncodedPair(source, target, line)])
-        writer.close()
-        corpus = Corpus(Path(folder), VOCABULARY)
-        batches = Batches(corpus, BATCH_TOKENS, seed=1)
-        chosen = [gather(corpus, pairs) for pairs, _ in islice(batches.from_position(Position()), BATCHES)]
-    sides = [(batch.source, batch.target_in, batch.target_out) for batch in chosen]
-    return [tuple(map(torch.from_numpy, each)) for each in sides], batches.padding_share()
+    pairs = [
+        [random.integers(SPECIAL.eos + 1, VOCABULARY, int(length)).tolist() for length in lengths]
+        for lengths in zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)
+    ]
+    sizes = np.array([[len(source) + 1, len(target) + 1] for source, target in pairs], dtype=np.int32)
+    batches = Batches(sizes, BATCH_TOKENS, seed=1)
+    chosen = islice(batches.from_position(Position()), BATCHES)
+    return [as_batch([pairs[i] for i in examples]) for examples, _ in chosen], batches.padding_share()
+
+
+def as_batch(pairs: list[list[list[int]]]) -> Batch:
+    """Return padded pairs with their special tokens."""
+    sides = (
+        [[*source, SPECIAL.eos] for source, _ in pairs],
+        [[SPECIAL.bos, *target] for _, target in pairs],
+        [[*target, SPECIAL.eos] for _, target in pairs],
+    )
+    source, target_in, target_out = (torch.from_numpy(pad(rows, SPECIAL.pad)) for rows in sides)
+    return source, target_in, target_out
 
 
 # The engines: each takes a size and returns what does one step.
@@ -72,9 +81,23 @@ def make_batches() -> tuple[list[Batch], float]:
 
 def sixfold_step(size: Size) -> Step:
     """Train as `sixfold train` does."""
-    model = EncoderDecoder(transformer_config(size)).train()
-    shares = Shares(Objective(model, SMOOTHING), num_shares(BATCH_TOKENS, torch.device("cpu"), world=1))
-    return step_of(model, lambda batch, tokens: shares.backward(batch, 1 / tokens, (1,)) / tokens)
+    return steps_of(EncoderDecoder(transformer_config(size)).train(), BATCH_TOKENS)
+
+
+def steps_of(model: EncoderDecoder, batch_tokens: int) -> Step:
+    """Return the training step of a translation model."""
+    recipe = TranslateRecipe().model_validate({"train": {"max_grad_norm": MAX_GRAD_NORM}})
+    learner = TranslateLearner(recipe, SimpleNamespace(special=SPECIAL, vocabulary=model.config.vocabulary))
+    threads = num_data_parallel(batch_tokens, torch.device("cpu"), world=1)
+    stepper = Stepper(learner.loss, model, recipe.train, threads)
+
+    def step(batch: Batch) -> None:
+        tensors = dict(zip(("source", "target_in", "target_out"), batch, strict=True))
+        num_targets = int((batch[2] != SPECIAL.pad).sum())
+        examples = np.zeros(len(batch[0]), dtype=np.uint32)
+        assert stepper.train_step(TaskBatch(tensors, num_targets, examples), LEARNING_RATE, step=1).is_finite
+
+    return step
 
 
 def transformer_config(size: Size) -> EncoderDecoderConfig:
@@ -89,7 +112,8 @@ class PlainTransformer(nn.Module):
 
     def __init__(self, layers: int, d_model: int, d_ff: int, heads: int) -> None:
         super().__init__()
-        self.embedding = TiedEmbedding(VOCABULARY, d_model)
+        self.embedding = Embedding(VOCABULARY, d_model)
+        self.head = TokenHead(self.embedding)
         self.positions = SinusoidalPositions(d_model)
         self.dropout = nn.Dropout(DROPOUT)
         self.layers = nn.Transformer(d_model, heads, layers, layers, d_ff, DROPOUT, batch_first=True)
@@ -97,7 +121,7 @@ class PlainTransformer(nn.Module):
     def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
         """Return the logits (B, T, V)."""
         embedded = [self.dropout(self.embedding(x) + self.positions(0, x.size(1))) for x in (source, target_in)]
-        padding = source == PAD_ID
+        padding = source == SPECIAL.pad
         causal = nn.Transformer.generate_square_subsequent_mask(target_in.size(1), dtype=torch.bool)
         hidden = self.layers(
             *embedded,
@@ -106,7 +130,7 @@ class PlainTransformer(nn.Module):
             src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
         )
-        return self.embedding.logits(hidden)
+        return self.head(hidden)
 
 
 def torch_step(size: Size) -> Step:
@@ -130,15 +154,17 @@ def huggingface_step(size: Size) -> Step:
         dropout=DROPOUT,
         attention_dropout=0.0,
         scale_embedding=True,
-        pad_token_id=PAD_ID,
-        eos_token_id=EOS_ID,
-        decoder_start_token_id=BOS_ID,
+        pad_token_id=SPECIAL.pad,
+        eos_token_id=SPECIAL.eos,
+        decoder_start_token_id=SPECIAL.bos,
     )
     model = MarianMTModel(config).train()
 
     def backward(batch: Batch, tokens: int) -> float:
         source, target_in, _ = batch
-        return plain_backward(model(source, source != PAD_ID, target_in, use_cache=False).logits, batch, tokens)
+        return plain_backward(
+            model(source, source != SPECIAL.pad, target_in, use_cache=False).logits, batch, tokens
+        )
 
     return step_of(model, backward)
 
@@ -146,7 +172,11 @@ def huggingface_step(size: Size) -> Step:
 def plain_backward(logits: Tensor, batch: Batch, tokens: int) -> float:
     """Compute the loss as people write it and its gradients; return the loss of a token."""
     loss = F.cross_entropy(
-        logits.flatten(0, 1), batch[2].flatten(), ignore_index=PAD_ID, label_smoothing=SMOOTHING, reduction="sum"
+        logits.flatten(0, 1),
+        batch[2].flatten(),
+        ignore_index=SPECIAL.pad,
+        label_smoothing=SMOOTHING,
+        reduction="sum",
     )
     loss = loss / tokens
     loss.backward()
@@ -155,11 +185,10 @@ def plain_backward(logits: Tensor, batch: Batch, tokens: int) -> float:
 
 def step_of(model: nn.Module, backward: Callable[[Batch, int], float]) -> Step:
     """Return a whole step around forward and backward: with clipping and Adam."""
-    optimizer = make_adam(model)
-    set_learning_rate(optimizer, LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def step(batch: Batch) -> None:
-        loss = backward(batch, int((batch[2] != PAD_ID).sum()))
+        loss = backward(batch, int((batch[2] != SPECIAL.pad).sum()))
         nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -191,7 +220,7 @@ def roofline_step(size: Size) -> Step:
         with torch.inference_mode():
             products(source.numel(), on_source * layers)
             products(target.numel(), on_target * layers)
-            products(int((target != PAD_ID).sum()), on_tokens)
+            products(int((target != SPECIAL.pad).sum()), on_tokens)
 
     return step
 
@@ -220,7 +249,7 @@ def main(engine: str, case: str) -> None:
         for batch in chosen:
             step(batch)
         seconds = time.perf_counter() - began
-        tokens = sum(int((target_out != PAD_ID).sum()) for _, _, target_out in chosen)
+        tokens = sum(int((target_out != SPECIAL.pad).sum()) for _, _, target_out in chosen)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         measured = {
             "target_tokens_per_second": tokens / seconds,
