@@ -97,7 +97,7 @@ def make_example(translator: Translator, source: str, target: str, dictionary: s
     (_, source_shares), (_, target_shares) = words_of(tokenizer, source_ids), words_of(tokenizer, target_ids)
     given, target_in, _ = forced_batch(model, [source_ids], [target_ids])
     cross = torch.stack([weights[0] for weights in attention_maps(model, given, target_in).cross])
-    cross = cross[..., : len(source_ids)]  # without the end mark
+    cross = cross[..., : len(source_ids)]  # without the end token
     attention = source_attention(model, [source_ids], [target_ids])[0, :-1, :-1]
     return Example(
         ours=word_weights(attention, source_shares, target_shares),

@@ -41,7 +41,7 @@ class Engine(Protocol):
     """One way to translate."""
 
     def translate(self, texts: Sequence[str], beam: int) -> tuple[list[str], int]:
-        """Return the translation of each text, and how many tokens they have, end marks included."""
+        """Return the translation of each text, and how many tokens they have, end tokens included."""
 
     def translate_one(self, text: str, beam: int) -> None:
         """Translate one text as fast as possible."""
@@ -133,7 +133,7 @@ class HuggingFace:
 
     @torch.inference_mode()
     def generate(self, texts: list[str], beam: int) -> list[list[int]]:
-        """Return the tokens of one batch, without the begin mark."""
+        """Return the tokens of one batch, without the begin token."""
         tokens = self.tokenizer(texts, return_tensors="pt", padding=True)
         longest = tokens.input_ids.size(1) + EXTRA_TOKENS
         rows = self.model.generate(**tokens, num_beams=beam, length_penalty=0.0, max_length=longest)
@@ -144,9 +144,9 @@ class HuggingFace:
         self.translate([text], beam)
 
 
-def open_engines(folder: Path, scratch: Path, wanted: Sequence[str]) -> dict[str, Engine]:
+def open_engines(folder: Path, scratch: Path, names: Sequence[str]) -> dict[str, Engine]:
     """Export the model to the others and open all."""
-    for other in {name.removesuffix("-int8") for name in wanted} - {"sixfold"}:
+    for other in {name.removesuffix("-int8") for name in names} - {"sixfold"}:
         run(python("-m", "sixfold", "export", folder, "--to", other, "-o", scratch / other))
     makers: dict[str, Callable[[], Engine]] = {
         "sixfold": lambda: Sixfold(folder, "float32"),
@@ -155,7 +155,7 @@ def open_engines(folder: Path, scratch: Path, wanted: Sequence[str]) -> dict[str
         "ctranslate2-int8": lambda: CTranslate2(scratch / "ctranslate2", "int8"),
         "huggingface": lambda: HuggingFace(scratch / "huggingface"),
     }
-    return {name: makers[name]() for name in wanted}
+    return {name: makers[name]() for name in names}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -317,7 +317,7 @@ def write_model(folder: Path) -> None:
     """Write the stored model as a folder of today."""
     info = load_info(STORED)
     members = [weights_of(model) for model in load_members(STORED, info)]
-    save_model(folder, info, members, load_tokenizer(STORED, info), "# A card\n")
+    save_model(folder, info, members, load_tokenizer(STORED, info), "# A model card\n")
 
 
 # Hostile folders

@@ -1,9 +1,9 @@
-"""Whether `sixfold plan` is right: what it foretells beside what the training then takes.
+"""Whether `sixfold plan` is right: its predictions, compared with the training itself.
 
     python benchmarks/plan_accuracy.py --json plan_accuracy.json
 
-Each case is planned and then trained to its end, on the phrasebook or on two files of your own. The value is what
-happened divided by what was foretold: 1 is right, and between 0.8 and 1.2 it was foretold within 20%.
+Each case is planned and then trained to its end, on the phrasebook or on two files of your own. The value is the
+measurement divided by the prediction: 1 is right, and 0.8 to 1.2 is right within 20%.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CHECKPOINTS = 6
 
 
 def compare(case: str, steps: int, corpus: list[str]) -> dict[str, float]:
-    """Plan a training, do it, and return how much more it took than foretold."""
-    wanted = (*CASES[case], f"train.steps={steps}", f"train.checkpoint_every={steps // CHECKPOINTS}")
-    settings = as_options((*wanted, "train.patience=0"))
+    """Plan a training, do it, and return the measurements divided by the predictions."""
+    chosen = (*CASES[case], f"train.steps={steps}", f"train.checkpoint_every={steps // CHECKPOINTS}")
+    settings = as_options((*chosen, "train.patience=0"))
     sixfold = [sys.executable, "-m", "sixfold"]
-    foretold = json.loads(run([*sixfold, "plan", *corpus, *settings, "--json"])[0])
+    predicted = json.loads(run([*sixfold, "plan", *corpus, *settings, "--json"])[0])
     with tempfile.TemporaryDirectory() as scratch:
         folder, began = Path(scratch) / "model", time.monotonic()
         _, memory = run([*sixfold, "train", *corpus, "-o", str(folder), *settings])
@@ -46,10 +46,10 @@ def compare(case: str, steps: int, corpus: list[str]) -> dict[str, float]:
         log = [json.loads(line) for line in (folder / "training" / "log.jsonl").read_text().splitlines()]
         disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return {
-        "seconds": seconds / foretold["seconds"],
-        "seconds a step": seconds_a_step(log) / foretold["speed"]["seconds_a_step"],
-        "memory": memory * 2**20 / foretold["memory_bytes"],
-        "disk": disk / foretold["disk_bytes"],
+        "seconds": seconds / predicted["seconds"],
+        "seconds a step": seconds_a_step(log) / predicted["speed"]["seconds_a_step"],
+        "memory": memory * 2**20 / predicted["memory_bytes"],
+        "disk": disk / predicted["disk_bytes"],
     }
 
 
@@ -87,7 +87,7 @@ def main() -> None:
             fetch("phrasebook", Path(scratch) / "phrasebook", num_pairs=PAIRS)
             corpus = [str(Path(scratch) / "phrasebook" / f"train.{side}") for side in ("en", "de")]
         records = list(measure(steps, corpus, options.rounds))
-    publish(records, "Training: what happened, divided by what was foretold", options.json)
+    publish(records, "Training: measured, divided by predicted", options.json)
 
 
 if __name__ == "__main__":

@@ -63,12 +63,12 @@ def measure_steps(point: dict[str, int]) -> dict[str, float]:
 
 def measure_corpus(source: Path, target: Path, folder: Path) -> dict[str, float]:
     """Train a few steps on a corpus with the command itself."""
-    wanted = (
+    settings = (
         *("model.preset=tiny", "data.vocabulary=4000", "train.batch_tokens=4096"),
         *("train.steps=30", "train.checkpoint_every=30", "train.valid_sentences=20"),
     )
     command = [sys.executable, "-m", "sixfold", "train", str(source), str(target), "-o", str(folder)]
-    _, memory = run([*command, *as_options(wanted)])
+    _, memory = run([*command, *as_options(settings)])
     log = map(json.loads, (folder / "training" / "log.jsonl").read_text().splitlines())
     first, *others = [line for line in log if line["kind"] == "step"]
     seconds = others[-1]["seconds"] - first["seconds"]

@@ -45,7 +45,7 @@ VOCABULARY, BATCH_TOKENS, DROPOUT, SMOOTHING = 8000, 4096, 0.1, 0.1
 PAIRS, BATCHES = 20_000, 24
 LEARNING_RATE, MAX_GRAD_NORM = 1e-4, 1.0
 
-Batch = tuple[Tensor, Tensor, Tensor]  # source, target behind a begin mark, target with its end mark
+Batch = tuple[Tensor, Tensor, Tensor]  # source, target behind a begin token, target with its end token
 Step = Callable[[Batch], None]
 Size = dict[str, int]
 

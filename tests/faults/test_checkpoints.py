@@ -92,8 +92,8 @@ def begun(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[Path, Path], m
     """A run of one step of a very small model."""
     folder = tmp_path_factory.mktemp("begun") / "model"
     shape = ("model.layers=1", "model.d_model=8", "model.heads=2", "model.d_ff=8", "data.vocabulary=300")
-    pace = ("train.steps=1", "train.batch_tokens=64", "train.checkpoint_every=1", "train.valid_sentences=1")
-    sixfold.train(*corpus, folder, settings=[*shape, *pace])
+    brief = ("train.steps=1", "train.batch_tokens=64", "train.checkpoint_every=1", "train.valid_sentences=1")
+    sixfold.train(*corpus, folder, settings=[*shape, *brief])
     return make_run(folder)
 
 

@@ -82,7 +82,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
     run.assert_same_as(unbroken)
 
 
-def test_models_trained_side_by_side_go_on_with_the_same_bits(
+def test_members_of_an_ensemble_go_on_with_the_same_bits(
     tmp_path: Path, corpus: tuple[Path, Path], settings: tuple[str, ...], make_run: type[Run]
 ) -> None:
     whole = make_run(tmp_path / "whole")

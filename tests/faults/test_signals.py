@@ -43,7 +43,7 @@ def test_a_signal_saves_and_says_how_to_go_on_and_going_on_gives_the_same_bits(
     assert time.monotonic() - began < STOP_SECONDS
     assert process.returncode == 130
     assert "everything is saved" in messages
-    assert messages.splitlines()[-1] == f"go on with: sixfold train --resume -o {run.folder}"
+    assert messages.splitlines()[-1] == f"to resume: sixfold train --resume -o {run.folder}"
     assert "Traceback" not in messages
     assert 20 < run.saved_steps()[-1] < LAST_STEP
     run.resume()

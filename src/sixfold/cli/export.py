@@ -13,7 +13,7 @@ import typer
 from sixfold.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sixfold.convert.compare import Comparison
+    from sixfold.convert.compare import ExportComparison
 
 
 def export(
@@ -35,7 +35,7 @@ def export(
         typer.echo(difference)
 
 
-def written(model: Path, to: str, output: Path) -> Comparison:
+def written(model: Path, to: str, output: Path) -> ExportComparison:
     """Write the model for another engine and return how it compared."""
     # Hugging Face reads these when it is imported: it has nothing to fetch, and what it says is for developers.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -61,7 +61,7 @@ def differences(model: Path) -> Iterator[str]:
         yield f"{model} is an ensemble of {len(info.weights)} models; only the first was exported."
 
 
-def print_table(comparison: Comparison, model: str, engine: str) -> None:
+def print_table(comparison: ExportComparison, model: str, engine: str) -> None:
     """Print what agreed."""
     from rich.console import Console
     from rich.table import Table

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         """Either search of a translator."""
 
         def __call__(
-            self, texts: Sequence[str], options: SearchOptions, *, tick: OnProgress, first_place: int
+            self, texts: Sequence[str], options: SearchOptions, *, on_progress: OnProgress, first_place: int
         ) -> list[list[Translation]]:
             """Return the translations of each text."""
             ...
@@ -193,12 +193,12 @@ def translate_lines(
     lines = read_lines(file)
     at_once = 1 if is_typed(file) else LINES_AT_ONCE
     done = 0
-    with progress("translating") as tick:
+    with progress("translating") as on_progress:
         while chunk := list(islice(lines, at_once)):
             found = search(
                 chunk,
                 options,
-                tick=offset_by(done, tick),
+                on_progress=offset_by(done, on_progress),
                 first_place=done,
             )
             for number, translations in enumerate(found, start=done + 1):

@@ -34,33 +34,33 @@ UNUSUAL = (
 
 @dataclass(frozen=True)
 class Output:
-    """A translation by another engine: token ids without the end mark, and what they spell there."""
+    """A translation by another engine: token ids without the end token, and what they spell there."""
 
     ids: list[int]
     text: str
 
 
-class Engine(Protocol):
+class ForeignEngine(Protocol):
     """What a comparison sees of another engine."""
 
     def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
-        """Return the greedy translation of each text, of at most so many tokens before the end mark."""
+        """Return the greedy translation of each text, of at most so many tokens before the end token."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return the log-probability of each given translation, its end mark included."""
+        """Return the log-probability of each given translation, its end token included."""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ExportComparison:
     """What agreed."""
 
     num_sentences: int
-    num_tokens: int  # of the translations, end marks included
+    num_tokens: int  # of the translations, end tokens included
     num_ties: int  # translations that differ where two tokens were equally probable; all others are equal
     largest_difference: float  # of a translation's log-probability, divided by its tokens
 
 
-def compare(ours: Translator, theirs: Engine, texts: Sequence[str]) -> Comparison:
+def compare(ours: Translator, theirs: ForeignEngine, texts: Sequence[str]) -> ExportComparison:
     """Translate and score the texts with both engines; any disagreement is an error."""
     found = [best for best, *_ in ours.search(texts, beam=1)]
     pairs = [(text, each) for text, each in zip(texts, found, strict=True) if is_comparable(text, each)]
@@ -69,7 +69,7 @@ def compare(ours: Translator, theirs: Engine, texts: Sequence[str]) -> Compariso
     texts, found = [text for text, _ in pairs], [each for _, each in pairs]
     num_ties = compare_texts(ours, theirs, texts, found)
     difference = compare_scores(ours, theirs, texts, [each.text for each in found])
-    return Comparison(len(texts), sum(each.num_tokens for each in found), num_ties, difference)
+    return ExportComparison(len(texts), sum(each.num_tokens for each in found), num_ties, difference)
 
 
 def is_comparable(text: str, translation: Translation) -> bool:
@@ -80,7 +80,9 @@ def is_comparable(text: str, translation: Translation) -> bool:
     return is_plain and not translation.source_is_cut and not translation.text.startswith(">>")
 
 
-def compare_texts(ours: Translator, theirs: Engine, texts: Sequence[str], found: Sequence[Translation]) -> int:
+def compare_texts(
+    ours: Translator, theirs: ForeignEngine, texts: Sequence[str], found: Sequence[Translation]
+) -> int:
     """Refuse another greedy translation than ours; return how many differ by nothing but a tie."""
     # What our limit cut is cut there too; what ended by itself gets room to fail to.
     limits = [min(each.num_tokens + 10 * (not each.is_cut), ours.decoder.longest_target) - 1 for each in found]
@@ -110,7 +112,9 @@ def shortfall(ours: Translator, source: str, target: list[int]) -> float:
     return float((logits.max(dim=1).values - chosen).max())
 
 
-def compare_scores(ours: Translator, theirs: Engine, sources: Sequence[str], targets: Sequence[str]) -> float:
+def compare_scores(
+    ours: Translator, theirs: ForeignEngine, sources: Sequence[str], targets: Sequence[str]
+) -> float:
     """Refuse other log-probabilities than ours; return the largest difference a token."""
     rows = [
         row for row in zip(sources, targets, ours.score_pairs(sources, targets), strict=True) if not row[2].is_cut

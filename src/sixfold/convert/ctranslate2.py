@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from sixfold.convert.compare import Comparison, Output, compare, sample
-from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
-from sixfold.convert.positions import position_tables
+from sixfold.convert.compare import ExportComparison, Output, compare, sample
+from sixfold.convert.exported_folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
+from sixfold.convert.position_tables import position_tables
 from sixfold.decode.translate import Translator, load
 from sixfold.errors import ConfigError, MissingExtraError
 from sixfold.machine import num_cores
@@ -50,7 +50,7 @@ print(tokenizer.decode(results[0].hypotheses[0]))
 """
 
 
-def export(folder: Path, out: Path) -> Comparison:
+def export(folder: Path, out: Path) -> ExportComparison:
     """Write a model folder as a CTranslate2 model, once both engines were seen to agree."""
     require_package()
     translator = load(folder, "cpu").alone()  # there, models are not averaged
@@ -181,7 +181,7 @@ class CTranslate2Engine:
         ]
 
     def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
-        """Return the greedy translation of each text, of at most so many tokens before the end mark."""
+        """Return the greedy translation of each text, of at most so many tokens before the end token."""
         results = self.translator.translate_batch(
             self.pieces(texts),
             beam_size=1,
@@ -195,7 +195,7 @@ class CTranslate2Engine:
         return [Output(self.tokenizer.piece_to_id(pieces), self.tokenizer.decode(pieces)) for pieces in cut]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return the log-probability of each given translation, its end mark included."""
+        """Return the log-probability of each given translation, its end token included."""
         results = self.translator.score_batch(self.pieces(sources), self.pieces(targets), max_batch_size=BATCH)
         return [sum(result.log_probs) for result in results]
 

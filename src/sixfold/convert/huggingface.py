@@ -19,9 +19,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from sixfold.convert.compare import Comparison, Output, compare, sample
-from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
-from sixfold.convert.positions import position_tables
+from sixfold.convert.compare import ExportComparison, Output, compare, sample
+from sixfold.convert.exported_folder import new_folder, plain_tokenizer, refuse_unusual, write_readme
+from sixfold.convert.position_tables import position_tables
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.scoring import target_log_probabilities
 from sixfold.decode.translate import Translator, load
@@ -58,7 +58,7 @@ print(tokenizer.batch_decode(model.generate(**tokens), skip_special_tokens=True)
 """
 
 
-def export(folder: Path, out: Path) -> Comparison:
+def export(folder: Path, out: Path) -> ExportComparison:
     """Write a model folder as one for Hugging Face transformers, once both engines were seen to agree."""
     require_package()
     translator = load(folder, "cpu").alone()  # there, models are not averaged
@@ -220,7 +220,7 @@ def norm(name: str, weights: NormWeights, stream: Tensor) -> dict[str, Tensor]:
 
 
 def write_tokenizer(tokenizer: Tokenizer, out: Path, num_positions: int) -> None:
-    """Write the tokenizer as Marian's: it adds the end mark, and reads `</s>` in a text as text, as ours does."""
+    """Write the tokenizer as Marian's: it adds the end token, and reads `</s>` in a text as text, as ours does."""
     pieces = tokenizer.pieces(range(tokenizer.vocabulary))
     (out / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
     for name in ("source.spm", "target.spm"):
@@ -256,7 +256,7 @@ class HuggingFaceEngine:
         self.model: PreTrainedModel = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
     def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
-        """Return the greedy translation of each text, of at most so many tokens before the end mark."""
+        """Return the greedy translation of each text, of at most so many tokens before the end token."""
         outputs = []
         for batch in batched(zip(texts, limits, strict=True), BATCH):
             tokens = self.tokenizer([text for text, _ in batch], return_tensors="pt", padding=True)
@@ -266,14 +266,14 @@ class HuggingFaceEngine:
         return outputs
 
     def output(self, row: list[int]) -> Output:
-        """Return what stands before the end mark."""
+        """Return what stands before the end token."""
         end = self.model.config.eos_token_id
         ids = row[: row.index(end)] if end in row else row
         return Output(ids, self.tokenizer.decode(ids))
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return the log-probability of each given translation, its end mark included."""
+        """Return the log-probability of each given translation, its end token included."""
         scores: list[float] = []
         for batch in batched(zip(sources, targets, strict=True), BATCH):
             tokens = self.tokenizer([source for source, _ in batch], return_tensors="pt", padding=True)

@@ -55,7 +55,7 @@ class SearchPlan:
         return self.options.n_best == 1 and self.beam.beam == 1 and not self.required
 
     @property
-    def wanted_tokens(self) -> int:
+    def required_tokens(self) -> int:
         """The most tokens that what must be written can take: a prefix may be spelled byte by byte."""
         prefix = len(self.prefix.prefix) if self.prefix else 0
         return prefix + (self.required.most_tokens if self.required else 0)
@@ -63,9 +63,9 @@ class SearchPlan:
     def check_room(self) -> None:
         """Refuse wishes that no output could hold."""
         longest = min(self.options.max_length or self.longest_target, self.longest_target - 1)
-        if self.wanted_tokens > longest:
+        if self.required_tokens > longest:
             raise ConfigError(
-                f"The prefix and the required phrases may take {self.wanted_tokens} tokens, "
+                f"The prefix and the required phrases may take {self.required_tokens} tokens, "
                 f"but an output has at most {longest}.",
                 "Allow a greater max-length, or ask for less text.",
             )
@@ -76,7 +76,7 @@ class SearchPlan:
 
     def limit(self, length: int) -> int:
         """Return the most tokens of an output, end token included, for a source of this length."""
-        least = max(self.wanted_tokens, self.options.min_length) + 1
+        least = max(self.required_tokens, self.options.min_length) + 1
         limit = min(max(length + self.extra_tokens, least), self.longest_target)
         return limit if self.options.max_length is None else min(limit, self.options.max_length + 1)
 

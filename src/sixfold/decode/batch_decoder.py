@@ -19,7 +19,7 @@ from sixfold.decode.memory import in_halves
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import Hypothesis, Search, ShouldStop, Watch
 from sixfold.decode.token_budget import MANY_BATCHES, of_any_length, of_one_length
-from sixfold.decode.workers import Batch, Workers
+from sixfold.decode.workers import SearchBatch, Workers
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.text import Tokenizer
 from sixfold.text.spelling import spelling_of
@@ -71,7 +71,7 @@ class BatchDecoder:
         self,
         ids: Sequence[list[int]],
         options: SearchOptions,
-        tick: OnProgress = no_progress,
+        on_progress: OnProgress = no_progress,
         first_place: int = 0,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield the number of each source that is not empty, as it is ready, and its hypotheses, best first.
@@ -79,11 +79,13 @@ class BatchDecoder:
         Random draws depend on a source's place in the input; `first_place` is that of the first of these.
         """
         batches = list(self.batches([len(row) for row in ids], self.plan(options).width))
-        work = [Batch([ids[i] for i in batch], [first_place + i for i in batch], options) for batch in batches]
+        work = [
+            SearchBatch([ids[i] for i in batch], [first_place + i for i in batch], options) for batch in batches
+        ]
         done = 0
         for number, found in self.decode_all(work):
             yield from zip(batches[number], found, strict=True)
-            tick(done := done + len(found))
+            on_progress(done := done + len(found))
 
     def batches(self, lengths: Sequence[int], width: int) -> Iterator[list[int]]:
         """Yield which sources are searched together, with so many hypotheses of each."""
@@ -91,7 +93,7 @@ class BatchDecoder:
             return of_one_length(lengths, width)
         return of_any_length(lengths, width, self.workers.count if self.workers else 1)
 
-    def decode_all(self, batches: Sequence[Batch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
+    def decode_all(self, batches: Sequence[SearchBatch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
         """Yield the number and the result of each batch as it is ready; many batches are shared among workers."""
         workers = self.workers if len(batches) >= MANY_BATCHES else None
         with threads(1 if workers else self.num_threads):
@@ -100,7 +102,7 @@ class BatchDecoder:
             else:
                 yield from ((number, self.decode_batch(batch)) for number, batch in enumerate(batches))
 
-    def decode_batch(self, batch: Batch) -> list[list[Hypothesis]]:
+    def decode_batch(self, batch: SearchBatch) -> list[list[Hypothesis]]:
         """Search one batch, in halves if memory runs out."""
 
         def search(rows: Sequence[int]) -> list[list[Hypothesis]]:

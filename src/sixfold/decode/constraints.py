@@ -33,7 +33,7 @@ class Phrase:
 
     @property
     def spellings(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Both ways to write it."""
+        """Both spellings of it."""
         return self.with_space, self.without_space
 
 

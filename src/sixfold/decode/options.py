@@ -33,7 +33,7 @@ class SearchOptions:
     prefix: str = setting("", "text that every translation begins with")
     require: tuple[str, ...] = setting((), "phrases that stand in every translation")
     forbid: tuple[str, ...] = setting((), "words and phrases that stand in none")
-    min_length: int = setting(0, "at least so many tokens, the end mark not counted", 0, 10_000)
+    min_length: int = setting(0, "at least so many tokens, the end token not counted", 0, 10_000)
     max_length: int | None = setting(None, "at most so many tokens", 1, 10_000)
     no_repeat: int | None = setting(None, "no n tokens in a row occur twice", 1, 100)
 
@@ -61,9 +61,9 @@ class SearchOptions:
             raise ConfigError(
                 f"min_length ({self.min_length}) must not be greater than max_length ({self.max_length})."
             )
-        for word, wanted in product(self.forbid, (self.prefix, *self.require)):
-            if wanted and occurs(word, wanted):
-                raise ConfigError(f"{word!r} is forbidden, but is part of {wanted!r}, which must be written.")
+        for word, phrase in product(self.forbid, (self.prefix, *self.require)):
+            if phrase and occurs(word, phrase):
+                raise ConfigError(f"{word!r} is forbidden, but is part of {phrase!r}, which must be written.")
 
 
 BOUNDS = bounds(SearchOptions)

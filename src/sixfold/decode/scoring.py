@@ -46,7 +46,7 @@ class Scorer:
         self.special = special
 
     def scores(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], tick: OnProgress = no_progress
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], on_progress: OnProgress = no_progress
     ) -> list[Score]:
         """Return the score of each pair."""
         lengths = [max(1, len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
@@ -56,7 +56,7 @@ class Scorer:
             found = score_ids(self.model, self.special, [sources[i] for i in batch], [targets[i] for i in batch])
             for i, score in zip(batch, found, strict=True):
                 scores[i] = score
-            tick(done := done + len(batch))
+            on_progress(done := done + len(batch))
         return scores
 
     def token_scores(

@@ -86,7 +86,7 @@ class Translator:
         texts: Sequence[str],
         options: SearchOptions = DEFAULTS,
         beam: int | None = None,
-        tick: OnProgress = no_progress,
+        on_progress: OnProgress = no_progress,
         first_place: int = 0,
     ) -> list[list[Translation]]:
         """Return the n best translations of each text, best first, or n random draws. An empty text stays empty.
@@ -97,7 +97,7 @@ class Translator:
         refuse_one(texts)
         ids, is_cut = self.encode(texts)
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, 0)] for _ in texts]
-        for i, hypotheses in self.decoder.decode(ids, options, tick, first_place):
+        for i, hypotheses in self.decoder.decode(ids, options, on_progress, first_place):
             if not hypotheses:
                 raise ConfigError(
                     f"No translation of {texts[i][:40]!r} has all that is asked for and nothing forbidden.",
@@ -110,7 +110,7 @@ class Translator:
         self,
         texts: Sequence[str],
         options: SearchOptions = DEFAULTS,
-        tick: OnProgress = no_progress,
+        on_progress: OnProgress = no_progress,
         first_place: int = 0,
     ) -> list[list[Translation]]:
         """Return the best translation of each text, with its addresses, placeholders and tags unchanged."""
@@ -120,7 +120,7 @@ class Translator:
 
         def translate(given: Sequence[str], required: Sequence[tuple[str, ...]]) -> list[str]:
             if not any(required):
-                found = self.search(given, options, tick=tick, first_place=first_place)
+                found = self.search(given, options, on_progress=on_progress, first_place=first_place)
                 latest.update(zip(given, (each[0] for each in found), strict=True))
             else:
                 for text, phrases in zip(given, required, strict=True):
@@ -183,31 +183,31 @@ class Translator:
         return links
 
     @overload
-    def score(self, sources: str, targets: str, tick: OnProgress = no_progress) -> Score: ...
+    def score(self, sources: str, targets: str, on_progress: OnProgress = no_progress) -> Score: ...
 
     @overload
-    def score(self, sources: Texts, targets: Texts, tick: OnProgress = no_progress) -> list[Score]: ...
+    def score(self, sources: Texts, targets: Texts, on_progress: OnProgress = no_progress) -> list[Score]: ...
 
     def score(
-        self, sources: str | Texts, targets: str | Texts, tick: OnProgress = no_progress
+        self, sources: str | Texts, targets: str | Texts, on_progress: OnProgress = no_progress
     ) -> Score | list[Score]:
         """Return the log-probability of a given translation, or of each of several."""
         if isinstance(sources, str) != isinstance(targets, str):
             raise ConfigError(
                 "score takes a text and its translation, or a list of texts and a list of translations."
             )
-        found = self.score_pairs(as_texts(sources), as_texts(targets), tick)
+        found = self.score_pairs(as_texts(sources), as_texts(targets), on_progress)
         return found[0] if isinstance(sources, str) else found
 
     def score_pairs(
-        self, sources: Sequence[str], targets: Sequence[str], tick: OnProgress = no_progress
+        self, sources: Sequence[str], targets: Sequence[str], on_progress: OnProgress = no_progress
     ) -> list[Score]:
         """Return the log-probability of each translation of as many sources."""
         if len(sources) != len(targets):
             raise ConfigError(f"There are {len(sources):,} sources but {len(targets):,} translations.")
         source_ids, source_is_cut = self.encode(sources)
         target_ids, target_is_cut = self.encode_targets(targets)
-        scores = self.scorer.scores(source_ids, target_ids, tick)
+        scores = self.scorer.scores(source_ids, target_ids, on_progress)
         cuts = (any(each) for each in zip(source_is_cut, target_is_cut, strict=True))
         return [replace(score, is_cut=is_cut) for score, is_cut in zip(scores, cuts, strict=True)]
 

@@ -84,7 +84,7 @@ class Worker:
 
     def __init__(self, channel: Channel, job: Job, beat_seconds: float) -> None:
         self.channel, self.job, self.beat_seconds = channel, job, beat_seconds
-        self.wanted: set[int] = set()  # the ids of this request that somebody waits for
+        self.pending: set[int] = set()  # the ids of this request that somebody waits for
         self.last_beat = 0.0
 
     def run(self) -> None:
@@ -101,7 +101,7 @@ class Worker:
         """Do the work; what is refused or called off is an answer too."""
         from sixfold.decode.search import Stopped
 
-        self.wanted = set(cast("list[int]", message["ids"]))
+        self.pending = set(cast("list[int]", message["ids"]))
         try:
             return {"done": self.job.answer(cast("Message", message["work"]))}
         except Stopped:
@@ -119,8 +119,8 @@ class Worker:
         if time.monotonic() - self.last_beat > self.beat_seconds:
             self.beat()
         while self.channel.has_message():
-            self.wanted -= set(cast("list[int]", self.channel.receive()["cancel"]))
-        return not self.wanted
+            self.pending -= set(cast("list[int]", self.channel.receive()["cancel"]))
+        return not self.pending
 
 
 def main(descriptor: int) -> None:

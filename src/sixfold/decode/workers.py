@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Batch:
+class SearchBatch:
     """Sentences that are searched together."""
 
     ids: list[list[int]]
@@ -38,9 +38,9 @@ class Batch:
     options: SearchOptions
 
 
-Found = list[list["Hypothesis"]]
-Todo = SimpleQueue[tuple[int, Batch]]
-Done = SimpleQueue[tuple[int, Found] | Exception]
+BatchHypotheses = list[list["Hypothesis"]]
+Todo = SimpleQueue[tuple[int, SearchBatch]]
+Done = SimpleQueue[tuple[int, BatchHypotheses] | Exception]
 
 
 class SearchJob:
@@ -62,20 +62,20 @@ class SearchJob:
 JOB = f"{__name__}:{SearchJob.__name__}"
 
 
-def batch_message(batch: Batch) -> Message:
+def batch_message(batch: SearchBatch) -> Message:
     """Return a batch as it is sent."""
     return {"ids": batch.ids, "places": batch.places, "options": message_of(batch.options)}
 
 
-def batch_from(work: Message) -> Batch:
+def batch_from(work: Message) -> SearchBatch:
     """Return a batch as it was sent."""
     from sixfold.decode.options import SearchOptions
 
     options = SearchOptions(**cast("Message", work["options"]))  # type: ignore[arg-type]
-    return Batch(cast("list[list[int]]", work["ids"]), cast("list[int]", work["places"]), options)
+    return SearchBatch(cast("list[list[int]]", work["ids"]), cast("list[int]", work["places"]), options)
 
 
-def found_from(answer: Message) -> Found:
+def found_from(answer: Message) -> BatchHypotheses:
     """Return hypotheses as they were sent."""
     from sixfold.decode.search import Hypothesis
 
@@ -150,7 +150,7 @@ class Workers:
         self.fingerprint = ""
         weakref.finalize(self, end_all, self.children)
 
-    def map(self, batches: Sequence[Batch], decoder: BatchDecoder) -> Iterator[tuple[int, Found]]:
+    def map(self, batches: Sequence[SearchBatch], decoder: BatchDecoder) -> Iterator[tuple[int, BatchHypotheses]]:
         """Yield the number and the result of each batch, in the order they are ready."""
         todo: Todo = SimpleQueue()
         done: Done = SimpleQueue()
@@ -174,7 +174,9 @@ class Workers:
                 self.children.append(Child(self.origin, environment, has_kernels))
             self.fingerprint = fingerprint(decoder)
 
-    def share(self, missing: int, todo: Todo, done: Done, decoder: BatchDecoder) -> Iterator[tuple[int, Found]]:
+    def share(
+        self, missing: int, todo: Todo, done: Done, decoder: BatchDecoder
+    ) -> Iterator[tuple[int, BatchHypotheses]]:
         """Search batches here while there are any, pass on what children have found, then wait for the rest."""
         while missing:
             try:
@@ -193,7 +195,7 @@ class Workers:
         end_all(self.children)
 
 
-def result(answer: tuple[int, Found] | Exception) -> tuple[int, Found]:
+def result(answer: tuple[int, BatchHypotheses] | Exception) -> tuple[int, BatchHypotheses]:
     """Return an answer, or raise it if it is an error."""
     if isinstance(answer, Exception):
         raise answer

@@ -51,13 +51,13 @@ def translations_of(
         return System(str(path), texts)
     translator = load(path, device)
     search = translator.search_protected if is_protected else translator.search
-    texts = [best.text for best, *_ in search(sources, SearchOptions(beam=beam), tick=on_progress)]
+    texts = [best.text for best, *_ in search(sources, SearchOptions(beam=beam), on_progress=on_progress)]
     language = translator.info.languages.target if translator.info else ""
     return System(str(path), texts, language, perplexity(translator, sources, references))
 
 
 def perplexity(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> float:
-    """Return exp of the mean negative log-probability of a reference token, end marks included."""
+    """Return exp of the mean negative log-probability of a reference token, end tokens included."""
     scores = translator.score_pairs(sources, references)
     log_probability = sum(score.log_probability for score in scores)
     return math.exp(-log_probability / max(1, sum(score.num_tokens for score in scores)))

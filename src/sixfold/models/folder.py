@@ -322,9 +322,9 @@ def read_tensor(path: Path, file: Any, name: str, expected: Tensor) -> Tensor:
     """Read one tensor of the expected shape and type, with finite numbers only."""
     try:
         found = file.get_slice(name)
-        wanted, has = ("F32", list(expected.shape)), (found.get_dtype(), found.get_shape())
-        if wanted != has:
-            raise ModelFolderError(f"{path}: {name} should be {wanted}, but is {has}.")
+        described, has = ("F32", list(expected.shape)), (found.get_dtype(), found.get_shape())
+        if described != has:
+            raise ModelFolderError(f"{path}: {name} should be {described}, but is {has}.")
         tensor: Tensor = file.get_tensor(name)
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{path} is damaged: {error}") from error

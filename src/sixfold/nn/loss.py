@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-SMALLEST_SHARE = 1e-30
+SMALLEST_PROBABILITY = 1e-30
 ROWS_AT_ONCE = 512  # their logits stay in the cache, and the products are still large
 
 
@@ -43,15 +43,17 @@ class ProjectedLoss(torch.autograd.Function):
         hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.empty_like(weight)
         room = hidden.new_empty(min(ROWS_AT_ONCE, hidden.size(0)), weight.size(0))
         parts = (side.split(ROWS_AT_ONCE) for side in (hidden, hidden_gradient, targets[:, None]))
-        for number, (rows, rows_gradient, wanted) in enumerate(zip(*parts, strict=True)):
+        for number, (rows, rows_gradient, target) in enumerate(zip(*parts, strict=True)):
             logits = torch.mm(rows, weight.t(), out=room[: len(rows)])
-            of_targets = logits.gather(1, wanted)
-            shares = torch.softmax(logits, dim=1, out=logits)
-            loss += log_totals(of_targets, shares.gather(1, wanted), rows, weight).sum()
+            of_targets = logits.gather(1, target)
+            probabilities = torch.softmax(logits, dim=1, out=logits)
+            loss += log_totals(of_targets, probabilities.gather(1, target), rows, weight).sum()
             loss -= (1 - smoothing) * of_targets.sum()
-            shares.scatter_add_(1, wanted, of_targets.new_tensor(smoothing - 1).expand_as(wanted))
-            torch.mm(shares, weight, out=rows_gradient)
-            weight_gradient.addmm_(shares.t(), rows, beta=min(number, 1))  # the first is not added to anything
+            probabilities.scatter_add_(1, target, of_targets.new_tensor(smoothing - 1).expand_as(target))
+            torch.mm(probabilities, weight, out=rows_gradient)
+            weight_gradient.addmm_(
+                probabilities.t(), rows, beta=min(number, 1)
+            )  # the first is not added to anything
         hidden_gradient.sub_(all_rows, alpha=uniform)
         weight_gradient.sub_(all_hidden, alpha=uniform)
         ctx.gradients = [(hidden_gradient, weight_gradient)]  # type: ignore[attr-defined]
@@ -64,13 +66,13 @@ class ProjectedLoss(torch.autograd.Function):
         return hidden_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None
 
 
-def log_totals(logits: Tensor, shares: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
-    """Return log Σ exp z of each row, from one logit (N, 1) and its share: z - log p.
+def log_totals(logits: Tensor, probabilities: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
+    """Return log Σ exp z of each row, from one logit (N, 1) and its probability: z - log p.
 
-    A share too small for its logarithm to be exact needs the whole row again.
+    A probability too small for its logarithm to be exact needs the whole row again.
     """
-    totals = logits - shares.log()
-    lost = ~(shares[:, 0] > SMALLEST_SHARE)
+    totals = logits - probabilities.log()
+    lost = ~(probabilities[:, 0] > SMALLEST_PROBABILITY)
     if lost.any():
         totals[lost] = F.linear(hidden[lost], weight).logsumexp(dim=1, keepdim=True)
     return totals

@@ -100,7 +100,7 @@ class Tokenizer:
         return self.processor.get_piece_size()
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text, without begin or end marks."""
+        """Return the token ids of a text, without begin or end tokens."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

@@ -90,7 +90,7 @@ def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Pat
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BaseComparison:
     """A fine-tuned model beside its base."""
 
     score_name: str
@@ -101,16 +101,16 @@ class Comparison:
     is_base: bool  # whether nothing was better, so that the base's weights are published
 
 
-def compare(state: RunState) -> Comparison | None:
+def compare_with_base(state: RunState) -> BaseComparison | None:
     """Return how the published model compares with its base; None for a model trained from scratch."""
     best, base = state.best, state.base
     if not best or not base:
         return None
     own, base_own = best.get("own_score"), base.get("own_score")
-    return Comparison(best["name"], best["score"], base["score"], own, base_own, is_base=best["step"] == 0)
+    return BaseComparison(best["name"], best["score"], base["score"], own, base_own, is_base=best["step"] == 0)
 
 
-def say_comparison(found: Comparison) -> str:
+def say_comparison(found: BaseComparison) -> str:
     """Say what fine-tuning gained on the new text and lost on the base's own."""
     name, own, base_own = found.score_name, found.own_score, found.base_own_score
     if found.is_base:
@@ -125,5 +125,6 @@ def say_comparison(found: Comparison) -> str:
 
 
 UNKNOWN = (
-    "How much it has forgotten of the base's own text cannot be measured: the base's training folder is not there."
+    "Forgetting of the base's own text cannot be measured: the base's training folder, with its validation text, "
+    "is missing."
 )

@@ -1,4 +1,4 @@
-"""How fast a core of this machine trains, beside the core on which the plan's speeds were measured."""
+"""Calibration: how fast a core trains, relative to the core on which the plan's speeds were measured."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from sixfold.training.task import Batch
 
 VOCABULARY, SENTENCES, LENGTH = 8000, 32, 16
 STEPS = 6  # the best counts: the first ones allocate
-USUAL_SECONDS = 0.0925  # of such a step, where the plan's speeds were measured
+REFERENCE_SECONDS = 0.0925  # of such a step, on the core where the plan's speeds were measured
 
 
-def pace_for(wishes: Wishes, device: str) -> float:
-    """Return the pace to plan with: measured where there is a time budget to be filled on a CPU."""
-    return measure_pace() if device == "cpu" and minutes_of(wishes) else 1.0
+def calibrated_speed(wishes: Wishes, device: str) -> float:
+    """Return the speed of a core to plan with: measured where a time budget limits training on a CPU, else 1."""
+    return measure_core_speed() if device == "cpu" and minutes_of(wishes) else 1.0
 
 
-def measure_pace() -> float:
-    """Return how many times as fast as usual a core trains, from a few steps of a tiny model."""
+def measure_core_speed() -> float:
+    """Return the speed of a core relative to the reference, from a few steps of a tiny model."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng(devices=[]):
-            return USUAL_SECONDS / min(seconds_of_steps())
+            return REFERENCE_SECONDS / min(seconds_of_steps())
     finally:
         torch.set_num_threads(num_threads)
 
 
 def seconds_of_steps() -> list[float]:
-    """Return the CPU time of each step: a neighbour disturbs it less than the clock."""
+    """Return the CPU time of each step: other processes disturb it less than elapsed time."""
     model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
     stepper = Stepper(random_loss, model, TrainConfig())
     seconds = []

@@ -109,10 +109,11 @@ def num_validations(recipe: Recipe) -> int:
 
 
 def disk_bytes(recipe: Recipe, model: nn.Module, corpus_bytes: int) -> int:
-    """Return what the folder will take: the model, checkpoints with two moments each, the prepared corpus."""
+    """Return what the folder will take: the model, its checkpoints, the prepared corpus."""
     weights = 4 * count_parameters(model)
     checkpoints = min(num_validations(recipe), recipe.train.average + 1)  # those that are averaged, and the best
-    return weights + 3 * weights * checkpoints + corpus_bytes
+    copies = 4 if recipe.train.ema else 3  # the weights, Adam's two moments, the moving average
+    return weights + copies * weights * checkpoints + corpus_bytes
 
 
 def memory_bytes(recipe: Recipe, model: nn.Module, examples: int, device: str) -> int:
@@ -124,7 +125,7 @@ def memory_bytes(recipe: Recipe, model: nn.Module, examples: int, device: str) -
 
 
 def measure_start(learner: Learner, model: nn.Module, corpus: Corpus) -> float:
-    """Begin as the recipe says, and return how long that took."""
+    """Initialise as the recipe says, and return how long that took."""
     began = time.monotonic()
     learner.initialise(model, corpus)
     return time.monotonic() - began

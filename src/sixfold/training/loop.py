@@ -1,4 +1,4 @@
-"""The training loop: a step, and now and then a validation and a checkpoint."""
+"""The training loop: steps, with regular validations and checkpoints."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sixfold.training.state import RunState
 from sixfold.training.step import Stepper, StepResult
 from sixfold.training.task import Batch, Learner, Validator
 
-EMA = "ema."  # begins the names of the moving average in a checkpoint
+EMA = "ema."  # prefix of the moving average's names in a checkpoint
 Publish = Callable[[RunState, Weights], None]  # writes the model folder
 
 
 @dataclass
 class Trainer:
-    """One run: what to learn, from what, with what, and who is told."""
+    """One run: its recipe, corpus, model, validation and reports."""
 
     recipe: Recipe
     learner: Learner
@@ -48,7 +48,7 @@ class Trainer:
     state: RunState
 
     def train(self) -> RunState:
-        """Train until the steps, the time or the patience run out, or somebody asks to stop."""
+        """Train until the steps, the time or the patience run out, or a stop is requested."""
         config, state = self.recipe.train, self.state
         batches = Batches(self.learner.sizes(self.corpus), config.batch_tokens, self.seed)
         self.stepper.model.train()
@@ -95,7 +95,7 @@ class Trainer:
             set_dropout(self.stepper.model, self.recipe.model.dropout * min(progress / rise, 1.0))
 
     def skip_or_stop(self, result: StepResult, batch: Batch) -> None:
-        """Leave a step out whose loss or gradient is not finite, if that is allowed, or raise."""
+        """Skip a step whose loss or gradient is not finite, if that is allowed, or raise."""
         state, config = self.state, self.recipe.train
         lines = sorted(self.corpus.lines(batch.examples))
         what = (
@@ -106,14 +106,14 @@ class Trainer:
         if state.skipped > config.skip_nonfinite:
             peak = peak_rate(config, self.recipe.model.d_model)
             raise TrainingError(
-                f"{what}. So training stopped.",
-                "The last checkpoint is whole. Look at these lines, or lower the learning rate: --resume --set "
-                f"train.learning_rate={peak / 2:.1e}, or leave such steps out: train.skip_nonfinite=10",
+                f"{what}. Training stopped.",
+                "The last checkpoint is intact. Check these lines, or lower the learning rate: --resume --set "
+                f"train.learning_rate={peak / 2:.1e}, or skip such steps: train.skip_nonfinite=10",
             )
         self.reporter.skipped(state, result, lines, what)
 
     def validate(self, stop: StopRequest) -> None:
-        """Validate, unless somebody asks to stop meanwhile: then it is made up for on resuming."""
+        """Validate, unless a stop is requested meanwhile: then it is made up for on resuming."""
         began, is_done, state = time.monotonic(), True, self.state
         if self.ranks.is_first:
             try:

@@ -28,7 +28,7 @@ Seed = Sequence[int]
 
 
 def num_data_parallel(batch_tokens: int, device: torch.device, world: int) -> int:
-    """Return how many data-parallel threads are best; a rank's batch and a GPU's are computed by one."""
+    """Return how many data-parallel threads to use; a rank's batch and a GPU's are computed by one."""
     if device.type != "cpu" or world > 1:
         return 1
     return max(1, min(torch.get_num_threads(), MOST_THREADS, batch_tokens // FEWEST_TOKENS))

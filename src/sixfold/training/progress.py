@@ -26,7 +26,7 @@ class StepReport:
     loss: float
     learning_rate: float
     tokens_per_second: float
-    progress: float  # share of the run that is done, 0 to 1
+    progress: float  # fraction of the run that is done
     seconds_left: float
 
 
@@ -56,7 +56,7 @@ class Progress(Protocol):
     def validation(self, report: ValidationReport) -> None:
         """Show how a validation went."""
 
-    def tick(self, what: str, done: int) -> None:
+    def preparation(self, what: str, done: int) -> None:
         """Show how far some preparation is."""
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Silence:
     def validation(self, report: ValidationReport) -> None:
         """Show nothing."""
 
-    def tick(self, what: str, done: int) -> None:
+    def preparation(self, what: str, done: int) -> None:
         """Show nothing."""
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class PlainLines:
         self.say(validation_line(report))
         self.say(sample_lines(report.sample, indent="  "))
 
-    def tick(self, what: str, done: int) -> None:
+    def preparation(self, what: str, done: int) -> None:
         """Print a line, if it is time."""
         if self.is_time():
             self.say(f"{what}: {done:,}")
@@ -174,7 +174,7 @@ class Panel:
         self.last = report
         self.say(validation_line(report))
 
-    def tick(self, what: str, done: int) -> None:
+    def preparation(self, what: str, done: int) -> None:
         """Show a count in the panel."""
         from rich.text import Text
 

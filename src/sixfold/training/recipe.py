@@ -30,7 +30,7 @@ class TrainConfig(BaseModel):
     steps: int = Field(100_000, ge=1, description="training steps at most")
     minutes: float = Field(0.0, ge=0, description="a wall-clock budget; 0: none")
     batch_tokens: int = Field(25_000, ge=1, description="tokens of the longer side in one step, padding included")
-    accumulate: int = Field(1, ge=1, le=4096, description="parts a step is computed in, to save memory")
+    accumulate: int = Field(1, ge=1, le=4096, description="micro-batches a step is computed in, to save memory")
     optimizer: Literal["adam", "adamw"] = Field(
         "adam", description="adamw: with weight decay and layer-wise rates"
     )
@@ -40,7 +40,7 @@ class TrainConfig(BaseModel):
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="factor of the learning rate for each layer below the top"
     )
-    frozen: list[str] = Field([], description="beginnings of the names of weights that are not trained")
+    frozen: list[str] = Field([], description="prefixes of the names of weights that are not trained")
     schedule: Literal["inverse_square_root", "linear_decay", "cosine"] = "inverse_square_root"
     learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
     warmup_steps: int = Field(4000, ge=1, description="steps of learning-rate warm-up")

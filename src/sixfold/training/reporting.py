@@ -1,4 +1,4 @@
-"""What a run tells: records for the metrics log, and reports for whoever watches."""
+"""Reports of a run: records in the metrics log, and progress that is shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMOOTHING = 0.95  # of the loss that is shown
 
 
 class Reporter:
-    """Writes and shows the steps and validations of the first rank; the others say nothing."""
+    """Writes and shows the steps and validations of the first rank; other ranks report nothing."""
 
     def __init__(self, log: MetricsLog, progress: Progress, clock: Clock, is_first: bool) -> None:
         self.log, self.progress, self.clock, self.is_first = log, progress, clock, is_first
@@ -26,7 +26,7 @@ class Reporter:
         self.shown_loss = math.nan
 
     def step(self, state: RunState, result: StepResult, learning_rate: float, batch: Batch) -> None:
-        """Tell how a step went."""
+        """Report a step."""
         if not self.is_first:
             return
         seconds, step, epoch = self.clock.seconds_here(), state.step, state.position.epoch
@@ -43,7 +43,7 @@ class Reporter:
         self.progress.step(StepReport(step, epoch, self.shown_loss, learning_rate, per_second, done, left))
 
     def validation(self, state: RunState, measured: Measured, is_best: bool) -> None:
-        """Tell how a validation went."""
+        """Report a validation."""
         scores, own = measured.scores, None if measured.own is None else measured.own.value
         report = ValidationReport(
             state.step, measured.loss, scores.name, scores.value, is_best, measured.weights, scores.sample, own
@@ -52,9 +52,9 @@ class Reporter:
         self.progress.validation(report)
 
     def skipped(self, state: RunState, result: StepResult, lines: list[int], what: str) -> None:
-        """Tell that a step was left out."""
+        """Report a skipped step."""
         if self.is_first:
-            self.progress.say(f"warning: {what}. It is left out.")
+            self.progress.say(f"warning: {what}. The step is skipped.")
             self.log.write(
                 {"kind": "skipped", "step": state.step, "loss": str(result.loss),
                  "grad_norm": str(result.grad_norm), "lines": lines}

@@ -22,7 +22,7 @@ from sixfold.machine import (
 )
 from sixfold.models.ensemble import members_of
 from sixfold.models.weights import set_weights, weights_of
-from sixfold.training.base import Comparison, compare, load_base, read_base, say_comparison
+from sixfold.training.base import BaseComparison, compare_with_base, load_base, read_base, say_comparison
 from sixfold.training.checkpoint import CheckpointStore
 from sixfold.training.clock import Clock
 from sixfold.training.loop import Trainer
@@ -60,7 +60,7 @@ class Outcome:
     score_conditions: str
     score: float
     loss: float
-    comparison: Comparison | None  # of a fine-tuned model with its base
+    comparison: BaseComparison | None  # of a fine-tuned model with its base
 
 
 def run(task: Task, request: Request, progress: Progress) -> Outcome:
@@ -177,8 +177,8 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
         if not is_out_of_memory(error):
             raise
         raise TrainingError(
-            "The memory ran out, and not in a step that could be computed in parts.",
-            "--resume where there is more memory, or train a smaller model.",
+            "The memory ran out outside a training step, where smaller micro-batches do not help.",
+            "Resume with --resume on a machine with more memory, or train a smaller model.",
         ) from error
     finally:
         shown.close()
@@ -192,7 +192,7 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
         score_conditions=best["conditions"],
         score=best["score"],
         loss=best["loss"],
-        comparison=compare(state),
+        comparison=compare_with_base(state),
     )
 
 
@@ -207,18 +207,22 @@ def say_where(trainer: Trainer, request: Request, shown: Progress) -> None:
 
 
 def say_how(threads: int, members: int) -> str:
-    """Return which ways of computing were picked for this CPU."""
-    share = "a share of each batch" if members % threads else "models of their own"
-    cores = f"{threads} threads with {share}" if threads > 1 else f"{torch.get_num_threads()} threads"
-    attention = "compiled for it" if attention_kernel.kernels().library is not None else "torch's"
-    slow = f" (products are slow: {reason})" if (reason := mkl.slow_because()) else ""
-    return f"picked for this CPU: {cores}, attention {attention}, float32{slow}"
+    """Return how this CPU computes: threads, attention, precision."""
+    work = (
+        f"{threads} data-parallel threads"
+        if members % threads
+        else f"{threads} threads, each with models of its own"
+    )
+    cores = work if threads > 1 else f"{torch.get_num_threads()} threads"
+    attention = "compiled attention" if attention_kernel.kernels().library is not None else "torch's attention"
+    slow = f" (matrix products are slow: {reason})" if (reason := mkl.slow_because()) else ""
+    return f"computes with {cores}, {attention}, float32{slow}"
 
 
 def say_outcome(outcome: Outcome) -> str:
     """Say how a run ended and what to do next."""
     if not outcome.finished:
-        return f"go on with: sixfold train --resume -o {outcome.folder}"
+        return f"to resume: sixfold train --resume -o {outcome.folder}"
     said = (
         f"done after {outcome.step:,} steps and {duration(outcome.seconds)}: {outcome.finished}. "
         f"Held-out {outcome.score_name} {outcome.score:.1f} ({outcome.score_conditions})."
@@ -229,5 +233,5 @@ def say_outcome(outcome: Outcome) -> str:
 def say_stopped(folder: Path) -> str:
     """Say what is left of a run that was stopped at once."""
     if RunFolder(folder).has_checkpoint():
-        return f"stopped at once; go on from the last checkpoint with: sixfold train --resume -o {folder}"
+        return f"stopped at once; to resume from the last checkpoint: sixfold train --resume -o {folder}"
     return "stopped at once, before the first checkpoint; begin again with the same command"

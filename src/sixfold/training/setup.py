@@ -18,7 +18,7 @@ from sixfold.models.ensemble import make_ensemble
 from sixfold.models.folder import Json
 from sixfold.settings import Wishes
 from sixfold.training.base import UNKNOWN, Base, copy_validation, read_base
-from sixfold.training.calibration import pace_for
+from sixfold.training.calibration import calibrated_speed
 from sixfold.training.progress import Progress
 from sixfold.training.recipe import Plan, Recipe, gather_wishes, make_recipe, merge
 from sixfold.training.run_folder import RunFolder
@@ -28,7 +28,7 @@ from sixfold.training.task import Given, Inputs, Learner, Opaque, Prepared, Task
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody wants trained."""
+    """What the user asks to train."""
 
     folder: Path
     inputs: Inputs = ()
@@ -67,14 +67,16 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
     import_ahead()
     base = None if request.init is None else read_base(request.init, task.name)
     inherited = task.inherit(base, examples, wishes) if base else {}
-    survey = task.survey(examples, seed, lambda done: shown.tick(f"reading {task.examples}", done))
+    survey = task.survey(examples, seed, lambda done: shown.preparation(f"reading {task.examples}", done))
     plan = propose(task, survey, merge(task.recipe, inherited, wishes), device, base)
     for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
         shown.say(line)
     processor = task.fit(survey, plan.recipe, base)
     given = Given(examples, held_out, survey, plan.recipe, processor)
     with writing(run_folder.data):
-        data = task.prepare(run_folder.data, given, lambda done: shown.tick(f"encoding {task.examples}", done))
+        data = task.prepare(
+            run_folder.data, given, lambda done: shown.preparation(f"encoding {task.examples}", done)
+        )
     for line in data.warnings:
         shown.say(f"warning: {line}")
     describe(shown, task, plan.recipe, processor, data, device)
@@ -91,7 +93,7 @@ def propose(task: Task, survey: Opaque, wishes: Wishes, device: str, base: Base 
     """Choose everything that the user did not, for a new model or for fine-tuning one."""
     if base is not None:
         return task.propose_fine_tuning(survey, base, wishes)
-    return task.propose(survey, wishes, device, pace_for(wishes, device))
+    return task.propose(survey, wishes, device, calibrated_speed(wishes, device))
 
 
 def import_ahead() -> None:
@@ -113,7 +115,7 @@ def describe(shown: Progress, task: Task, recipe: Recipe, processor: Any, data: 
 
 
 def new_model(learner: Learner, recipe: Recipe) -> nn.Module:
-    """Return a new model, or as many as are trained side by side."""
+    """Return a new model, or an ensemble of several."""
     return make_ensemble(learner.new_model, recipe.num_members)
 
 

@@ -201,7 +201,7 @@ class Task(Protocol):
     def survey(self, examples: Opaque, seed: int, on_progress: OnProgress) -> Opaque:
         """Look at all examples once, count them (`num_examples`), and keep a sample."""
 
-    def propose(self, survey: Opaque, wishes: Wishes, device: str, pace: float) -> Plan:
+    def propose(self, survey: Opaque, wishes: Wishes, device: str, core_speed: float) -> Plan:
         """Choose everything that the user did not, with reasons."""
 
     def inherit(self, base: Base, examples: Opaque, wishes: Wishes) -> Wishes:

@@ -55,7 +55,7 @@ def test_json_is_one_object_with_the_whole_recipe(command: Command, files: tuple
     assert found["disk_bytes"] > 4 * found["parameters"]
 
 
-def test_the_disk_it_foretells_is_what_training_takes(
+def test_the_disk_it_predicts_is_what_training_takes(
     command: Command, files: tuple[str, str], tmp_path: Path
 ) -> None:
     settings = [*TINY, "--set", "train.steps=20", "--set", "train.checkpoint_every=4", "--set", "model.d_ff=20000"]

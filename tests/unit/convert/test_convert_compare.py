@@ -82,7 +82,7 @@ def test_another_score_is_refused(make: Make, error: float) -> None:
 
 def test_a_tie_is_no_difference(make: Make) -> None:
     """Two tokens with the same vector are equally probable everywhere: either may be chosen."""
-    torch.manual_seed(1)  # a model whose first token is no end mark
+    torch.manual_seed(1)  # a model whose first token is no end token
     translator = make()
     first = translator.search(["I go home."], beam=1)[0][0].tokens[0]
     twin = next(

@@ -70,7 +70,7 @@ def test_a_right_translation_scores_better_than_a_wrong_one(trained: Translator)
     assert right.log_probability > wrong.log_probability + 1
 
 
-def test_a_score_counts_the_end_mark(trained: Translator) -> None:
+def test_a_score_counts_the_end_token(trained: Translator) -> None:
     scores = trained.score(SOURCES, TARGETS)
     assert [each.num_tokens for each in scores] == [len(trained.tokenizer.encode(text)) + 1 for text in TARGETS]
     assert all(each.log_probability < 0 for each in scores)

@@ -192,7 +192,7 @@ def test_progress_is_told_and_ends_with_all_texts_that_needed_work(
 ) -> None:
     monkeypatch.setattr(token_budget, "BATCH_TOKENS", 200)
     told: list[int] = []
-    trained.search([*SENTENCES, ""], tick=told.append)
+    trained.search([*SENTENCES, ""], on_progress=told.append)
     assert told == sorted(set(told))
     assert told[-1] == 60
     assert len(told) > 3

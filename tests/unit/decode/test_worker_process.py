@@ -21,7 +21,7 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import Hypothesis
 from sixfold.decode.worker_process import LostError, WorkerProcess
 from sixfold.decode.worker_protocol import Channel, Message, Origin, Start, checked, error_message, message_of
-from sixfold.decode.workers import Batch, batch_from, batch_message, found_from
+from sixfold.decode.workers import SearchBatch, batch_from, batch_message, found_from
 from sixfold.errors import SixfoldError
 from sixfold.kernels.build import VARIABLE
 
@@ -69,7 +69,7 @@ def bits(hypothesis: Hypothesis) -> dict[str, object]:
     ids=["none", "draws", "phrases"],
 )
 def test_a_batch_arrives_as_it_was(options: SearchOptions) -> None:
-    batch = Batch([[1, 2, 3], [4]], [9, 2**40], options)
+    batch = SearchBatch([[1, 2, 3], [4]], [9, 2**40], options)
     arrived = batch_from(sent(batch_message(batch)))
     assert arrived == batch
     assert hash(arrived.options) == hash(options)

@@ -23,7 +23,7 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import Hypothesis
 from sixfold.decode.translate import Translator
 from sixfold.decode.worker_protocol import Message, Origin
-from sixfold.decode.workers import Batch, Child, Workers, batch_message
+from sixfold.decode.workers import Child, SearchBatch, Workers, batch_message
 from sixfold.errors import ConfigError, ModelFolderError, WorkError
 from sixfold.kernels.build import VARIABLE
 from sixfold.models.folder import load_info, load_members, load_tokenizer, save_model
@@ -75,12 +75,12 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def slow_down(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+def slow_down(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[SearchBatch]:
     """Let this process search slowly, so that the others get their share; return what is searched here."""
-    ours: list[Batch] = []
+    ours: list[SearchBatch] = []
     decode_batch = translator.decoder.decode_batch
 
-    def search(batch: Batch) -> list[list[Hypothesis]]:
+    def search(batch: SearchBatch) -> list[list[Hypothesis]]:
         time.sleep(0.1)
         ours.append(batch)
         return decode_batch(batch)
@@ -89,11 +89,11 @@ def slow_down(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[B
     return ours
 
 
-def watch_sending(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+def watch_sending(monkeypatch: pytest.MonkeyPatch) -> list[SearchBatch]:
     """Return a list to which every batch is added that another process is sent."""
-    sent: list[Batch] = []
+    sent: list[SearchBatch] = []
 
-    def message(batch: Batch) -> Message:
+    def message(batch: SearchBatch) -> Message:
         sent.append(batch)
         return batch_message(batch)
 
@@ -104,9 +104,9 @@ def watch_sending(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
 def test_two_processes_find_what_one_finds_in_the_same_order(
     shared: Translator, alone: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks: list[int] = []
-    assert shared.search(TEXTS, tick=ticks.append) == alone.search(TEXTS)
-    assert ticks[-1] == sum(map(bool, TEXTS))
+    done: list[int] = []
+    assert shared.search(TEXTS, on_progress=done.append) == alone.search(TEXTS)
+    assert done[-1] == sum(map(bool, TEXTS))
     child, ours, sent = wait_for_child(shared), slow_down(shared, monkeypatch), watch_sending(monkeypatch)
     wishes = (
         SearchOptions(n_best=3),
@@ -249,9 +249,9 @@ def test_a_folder_that_is_gone_is_said_as_it_would_be_here(
 def test_what_another_process_refuses_is_raised_here_as_what_it_is(shared: Translator) -> None:
     workers(shared).start(shared.decoder)
     [child] = workers(shared).children
-    todo: SimpleQueue[tuple[int, Batch]] = SimpleQueue()
+    todo: SimpleQueue[tuple[int, SearchBatch]] = SimpleQueue()
     done: SimpleQueue[tuple[int, list[list[Hypothesis]]] | Exception] = SimpleQueue()
-    todo.put((0, Batch([[5, 6]], [0], SearchOptions(beam=2, n_best=3))))
+    todo.put((0, SearchBatch([[5, 6]], [0], SearchOptions(beam=2, n_best=3))))
     child.work(workers(shared).fingerprint, todo, done)
     error = done.get()
     assert isinstance(error, ConfigError)
@@ -273,7 +273,7 @@ def test_a_process_computes_with_what_its_parent_computes_with(
 
     monkeypatch.setattr(pool, "Child", Started)
     for has_kernels, mkl_is_slow_because in ((True, "torch was first"), (False, "")):
-        found = type("Found", (), {"kernels": has_kernels or None})
+        found = type("BatchHypotheses", (), {"kernels": has_kernels or None})
         monkeypatch.setattr(pool, "find_kernels", lambda found=found: found)
         monkeypatch.setattr("sixfold.kernels.mkl.slow_because", lambda reason=mkl_is_slow_because: reason)
         Workers(Origin(str(MODEL)), 2).start(alone.decoder)

@@ -10,7 +10,7 @@ import torch
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import Hypothesis
 from sixfold.decode.translate import Translation, Translator
-from sixfold.decode.workers import Batch
+from sixfold.decode.workers import SearchBatch
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.models.folder import ModelInfo, save_model
 from sixfold.models.weights import weights_of
@@ -66,7 +66,7 @@ def texts(found: list[list[Translation]]) -> list[list[str]]:
 
 def hypotheses(translator: Translator, ids: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
     """Search one batch of token ids."""
-    return translator.decoder.decode_batch(Batch(ids, [*range(len(ids))], options))
+    return translator.decoder.decode_batch(SearchBatch(ids, [*range(len(ids))], options))
 
 
 def scores(found: list[list[Translation]]) -> list[float]:

@@ -125,8 +125,8 @@ class ColourTask:
         del seed, on_progress
         return examples
 
-    def propose(self, survey: Table, wishes: Wishes, device: str, pace: float) -> Plan:
-        del device, pace
+    def propose(self, survey: Table, wishes: Wishes, device: str, core_speed: float) -> Plan:
+        del device, core_speed
         return Plan(make_recipe(ColourRecipe, wishes), (f"{len(survey)} fruits",), ())
 
     def inherit(self, base: Base, examples: Table, wishes: Wishes) -> Wishes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from sixfold.training.calibration import measure_pace, pace_for
+from sixfold.training.calibration import calibrated_speed, measure_core_speed
 
 
 def test_only_a_time_budget_on_a_cpu_is_worth_measuring() -> None:
-    assert pace_for({}, "cpu") == 1.0
-    assert pace_for({"train": {"steps": 100}}, "cpu") == 1.0
-    assert pace_for({"train": {"minutes": 5}}, "cuda") == 1.0
+    assert calibrated_speed({}, "cpu") == 1.0
+    assert calibrated_speed({"train": {"steps": 100}}, "cpu") == 1.0
+    assert calibrated_speed({"train": {"minutes": 5}}, "cuda") == 1.0
 
 
 def test_measuring_changes_neither_random_numbers_nor_threads(seed: int) -> None:
@@ -18,11 +18,11 @@ def test_measuring_changes_neither_random_numbers_nor_threads(seed: int) -> None
     expected = torch.rand(3)
     torch.manual_seed(seed)
     torch.set_num_threads(2)
-    assert pace_for({"train": {"minutes": 5}}, "cpu") > 0
+    assert calibrated_speed({"train": {"minutes": 5}}, "cpu") > 0
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == 2
 
 
 def test_two_measurements_agree(seed: int) -> None:  # noqa: ARG001
     # A neighbour that comes between two of them may slow one down.
-    assert any(0.5 < measure_pace() / measure_pace() < 2 for _ in range(4))
+    assert any(0.5 < measure_core_speed() / measure_core_speed() < 2 for _ in range(4))

@@ -137,7 +137,7 @@ def test_frozen_weights_have_no_gradient_and_the_others_have_theirs(num_threads:
 
 @pytest.mark.parametrize("num_members", [2, 3, 4])
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
-def test_models_trained_side_by_side_have_the_gradients_they_would_have_alone(
+def test_members_of_an_ensemble_have_the_gradients_they_would_have_alone(
     num_members: int, num_threads: int, seed: int
 ) -> None:
     model, batch = make_ensemble(lambda: EncoderDecoder(CONFIG), num_members), make_batch()
@@ -151,7 +151,7 @@ def test_models_trained_side_by_side_have_the_gradients_they_would_have_alone(
         torch.testing.assert_close(gradients(member), gradient)
 
 
-def test_models_trained_side_by_side_drop_different_things(seed: int) -> None:
+def test_members_of_an_ensemble_drop_different_things(seed: int) -> None:
     member = EncoderDecoder(CONFIG.model_copy(update={"dropout": 0.4})).train()
     twins = Ensemble([member, copy.deepcopy(member)])
     for num_threads in (1, 2):

@@ -55,9 +55,9 @@ class Translate:
         """Count the pairs and keep a sample."""
         return survey(examples, seed, on_progress)
 
-    def propose(self, survey: Survey, wishes: Wishes, device: str, pace: float) -> Plan:
+    def propose(self, survey: Survey, wishes: Wishes, device: str, core_speed: float) -> Plan:
         """Choose everything that the user did not."""
-        return choose(survey, wishes, device, pace)
+        return choose(survey, wishes, device, core_speed)
 
     def inherit(self, base: Base, examples: Pairs, wishes: Wishes) -> Wishes:
         """Return the base's shape, tokenizer and decoding defaults; only dropout and the search may be changed."""

@@ -1,4 +1,4 @@
-"""The model card: a README.md that people can read."""
+"""The model card: a README.md that describes a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def model_card(info: ModelInfo, parameters: int) -> str:
     files = info.corpus.get("files")
     names = [str(file["path"]) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     members = len(info.weights)
-    several = f"{members} Transformers whose predictions are averaged, each with"
+    several = f"ensemble of {members} Transformers whose probabilities are averaged, each with"
     kind = several if members > 1 else "Transformer,"
     return f"""# A translation model, {languages}
 
@@ -38,8 +38,8 @@ at step {scores.get("step", 0):.0f} ({scores.get("weights", "")}; {scores.get("c
 {base_rows(info)}\
 | decoding | beam {decode.beam}, length penalty {decode.length_penalty} |
 
-The validation text was held out of the training text or given apart; it is of the same kind, so expect less on
-other kinds. The model has no knowledge beyond its training text and can be wrong with confidence.
+The validation text is of the same kind as the training text: expect lower scores on other text.
+The model knows nothing beyond its training text and can be confidently wrong.
 Nothing in this folder is executed when it is loaded. `training/`, if it is there, is only needed to train further.
 """
 
@@ -47,7 +47,7 @@ Nothing in this folder is executed when it is loaded. `training/`, if it is ther
 def beginning(info: ModelInfo) -> str:
     """Return how the model was made: from scratch, or from which other one."""
     base = info.training.get("base")
-    return f"Fine-tuned, beginning with the model {base['name']}," if isinstance(base, dict) else "Trained"
+    return f"Fine-tuned from the model {base['name']}" if isinstance(base, dict) else "Trained"
 
 
 def base_rows(info: ModelInfo) -> str:

@@ -22,10 +22,10 @@ from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
 RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
-MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs come again more often; many teach enough in a few passes
+MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs are repeated more often; many need only a few epochs
 FEWEST_STEPS = 100
 VALIDATIONS = 10  # spread over the run, so that the one before forgetting begins is among them
-LEAST_DROPOUT = 0.1  # few pairs come again and again, whatever the base was trained with
+LEAST_DROPOUT = 0.1  # few pairs are seen many times, whatever dropout the base was trained with
 MAX_FORGETTING = 1.0  # BLEU of greedy translations of the base's own validation text
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 
@@ -75,7 +75,7 @@ def choose_fine_tuning(surveyed: Survey, base: Base, wishes: Wishes) -> Plan:
 
 
 def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
-    """Return the automatic recipe for fine-tuning a model of the wished shape."""
+    """Return the automatic recipe for fine-tuning a model of that shape."""
     d_model, minutes = int(str(wishes["model"]["d_model"])), minutes_of(wishes)
     batch_tokens = 1024 if d_model <= 256 else 4096
     epoch_steps = surveyed.num_examples * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1) / batch_tokens
@@ -104,8 +104,8 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
     """Yield what will be done, each with its reason."""
     model, train, decode = recipe.model, recipe.train, recipe.decode
     yield (
-        f"{surveyed.num_examples:,} pairs, {surveyed.source_characters:.0f} and "
-        f"{surveyed.target_characters:.0f} characters each"
+        f"{surveyed.num_examples:,} pairs, on average {surveyed.source_characters:.0f} and "
+        f"{surveyed.target_characters:.0f} characters long"
     )
     several = f"{model.ensemble} models of " if model.ensemble > 1 else ""
     yield (
@@ -114,12 +114,12 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
     )
     yield "starts from the base's weights, without co-occurrence initialisation, which would overwrite them"
     yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
-    yield f"dropout {model.dropout:g} from the first step, because the same pairs come again and again"
+    yield f"dropout {model.dropout:g} from the first step, because the same pairs are seen many times"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
-    yield f"{length} of {train.batch_tokens:,} tokens a step; the learning rate falls to zero"
+    yield f"trains for {length}, {train.batch_tokens:,} tokens a step; the learning rate falls linearly to zero"
     own = decode_config(base.info)
     why = ", as the base does" if (decode.beam, decode.length_penalty) == (own.beam, own.length_penalty) else ""
-    yield f"translates with a beam of {decode.beam} and a length penalty of {decode.length_penalty}{why}"
+    yield f"translates with beam {decode.beam} and length penalty {decode.length_penalty}{why}"
     yield "scores the base first, and keeps its weights unless a model scores at least as well"
     if train.max_forgetting:
         yield (

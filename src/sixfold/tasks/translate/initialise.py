@@ -30,7 +30,7 @@ EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
 
 
 @torch.no_grad()
-def initialise_from_words(members: Sequence[EncoderDecoder], corpus: Corpus) -> None:
+def initialise_from_cooccurrence(members: Sequence[EncoderDecoder], corpus: Corpus) -> None:
     """Set the embeddings from what occurs together in the corpus, and begin attention near the identity."""
     tied = ties(corpus, min(members[0].config.vocabulary, MOST_TOKENS))
     for member in members:
@@ -86,7 +86,7 @@ def word_vectors(tied: Tensor, d_model: int) -> tuple[Tensor, Tensor]:
 def leading_eigenvectors(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the largest positive eigenvalues (K,) of a symmetric matrix and their vectors (C, K), K ≤ count.
 
-    By subspace iteration from a random start: exact for what dominates, which is all that is wanted here.
+    By subspace iteration from a random start: exact for what dominates, which is all that is needed here.
     """
     basis = torch.randn(len(matrix), min(len(matrix), count + EXTRA_VECTORS))
     for _ in range(ITERATIONS):

@@ -14,8 +14,8 @@ from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.models.ensemble import members_of
 from sixfold.nn.loss import mixed_precision, projected_loss
 from sixfold.tasks.translate.augment import IdPair, augment
-from sixfold.tasks.translate.initialise import MOST_PAIRS, initialise_from_words
-from sixfold.tasks.translate.recipe import NUM_MARKS, TranslateRecipe
+from sixfold.tasks.translate.initialise import MOST_PAIRS, initialise_from_cooccurrence
+from sixfold.tasks.translate.recipe import NUM_SPECIAL, TranslateRecipe
 from sixfold.tasks.translate.validate import TranslationValidator
 from sixfold.text import Tokenizer
 from sixfold.training.task import Batch
@@ -38,11 +38,11 @@ class TranslateLearner:
         """Initialise embeddings from word co-occurrence, if the recipe says so."""
         if self.recipe.train.initialise == "cooccurrence":
             members = [member for member in members_of(model) if isinstance(member, EncoderDecoder)]
-            initialise_from_words(members, corpus)
+            initialise_from_cooccurrence(members, corpus)
 
     def sizes(self, corpus: Corpus) -> Sizes:
         """Return the tokens of source and target, with their end tokens."""
-        return corpus.lengths + NUM_MARKS
+        return corpus.lengths + NUM_SPECIAL
 
     def collate(self, records: Records, seed: int) -> Batch:
         """Augment and pad pairs: source (B, M), the decoder's input and what it should answer (B, T)."""

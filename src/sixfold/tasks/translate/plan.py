@@ -22,11 +22,11 @@ FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a 
 FEW_PAIRS, FEW_WORDS = 2000, 3300  # what a narrow model has room for
 MANY_PAIRS, MANY_EPOCHS = 100_000, 20  # with both, a wider one learns more of them
 FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
-WIDE_SPREAD = 1.6  # lengths so different that most words stand in texts longer than most texts
-CONCATENATE = 0.4  # of the steps, where they do: what is learned from the many short texts serves the long ones
-LENGTH_PENALTY = 1.2  # small models leave out what they do not know; the paper's 0.6 makes that worse
+WIDE_SPREAD = 1.6  # of `Survey.spread`: most words are in texts longer than most texts
+CONCATENATE = 0.4  # of the batches above that spread, so that the many short texts also teach long ones
+LENGTH_PENALTY = 1.2  # small models tend to drop words; a higher penalty than the paper's 0.6 counters it
 LONG = 25  # epochs
-EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # up to about here one model gains more by going on than by company
+EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # below about this, further training gains more than an ensemble
 MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
 OFTEN_SEEN = 15  # epochs from which on it pays; in shorter runs it lags behind
 DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
@@ -39,7 +39,7 @@ class Size:
     model: dict[str, Json]
     batch_tokens: int
     learning_rate: float
-    speed: int  # target tokens a second on one core, about, at the usual pace
+    speed: int  # target tokens a second on one core, about, at the reference speed
     epochs: int = 30  # over 29,000 pairs, where time is no matter
     own: Wishes = field(default_factory=dict)  # where it differs from what is chosen for all
 
@@ -67,9 +67,9 @@ BASE = Size(
 )
 
 
-def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 1.0) -> Plan:
-    """Choose everything the user did not, for a core that trains so many times as fast as usual."""
-    automatic = choices(surveyed, minutes_of(wishes), members_wanted(wishes), device, pace)
+def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", core_speed: float = 1.0) -> Plan:
+    """Choose everything the user did not, for a core of `core_speed` times the reference speed."""
+    automatic = choices(surveyed, minutes_of(wishes), requested_models(wishes), device, core_speed)
     if has_own_shape(wishes):
         automatic["model"] = {}
     recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
@@ -78,8 +78,8 @@ def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", pace: float = 
     return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_examples, each)))
 
 
-def members_wanted(wishes: Wishes) -> int:
-    """Return how many models are wanted, or 0 for as many as are best; the recipe refuses what cannot be."""
+def requested_models(wishes: Wishes) -> int:
+    """Return how many models the user asks for, or 0 to let the plan choose; the recipe refuses other values."""
     members = wishes.get("model", {}).get("ensemble", 1 if has_own_shape(wishes) else 0)
     return max(0, members) if isinstance(members, int) else 0
 
@@ -89,9 +89,9 @@ def has_own_shape(wishes: Wishes) -> bool:
     return not wishes.get("model", {}).keys().isdisjoint(("preset", "d_model"))
 
 
-def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: float) -> Wishes:
-    """Return the automatic recipe for so many models (0: for as many as are best)."""
-    pairs, budget = surveyed.num_examples, minutes * pace if device == "cpu" else 0.0
+def choices(surveyed: Survey, minutes: float, members: int, device: str, core_speed: float) -> Wishes:
+    """Return the automatic recipe for so many models (0: the plan chooses how many)."""
+    pairs, budget = surveyed.num_examples, minutes * core_speed if device == "cpu" else 0.0
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
     size = size_for(surveyed, affordable(SMALL, budget, epoch_tokens), device)
     passes = affordable(size, budget, epoch_tokens)
@@ -120,7 +120,7 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, pace: f
 
 
 def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
-    """Return how many passes over the text a model of that size can make on so many cores at the usual pace."""
+    """Return how many epochs a model of that size can make in that time on every core at the reference speed."""
     return minutes * 60 * num_cores() * size.speed / epoch_tokens
 
 
@@ -130,7 +130,7 @@ def usual_epochs(size: Size, pairs: int) -> float:
 
 
 def members_for(epochs: float, steps: float) -> int:
-    """Return how many models to train side by side in a time in which one could do so much."""
+    """Return how many models to train in a time in which one would make so many epochs and steps."""
     affordable_members = min(epochs / EPOCHS_A_MEMBER, steps / STEPS_A_MEMBER)
     return pick(affordable_members, ((2, 1), (4, 2)), 4)
 
@@ -158,8 +158,8 @@ def vocabulary_for(surveyed: Survey) -> int:
     for pair in surveyed.sample:
         characters.update(pair.source)
         characters.update(pair.target)
-    wanted = max(num_common(surveyed.words), WORDS_A_CHARACTER * num_common(characters))
-    return max(FEWEST_SUBWORDS, min(most, round(wanted, -2)))
+    useful = max(num_common(surveyed.words), WORDS_A_CHARACTER * num_common(characters))
+    return max(FEWEST_SUBWORDS, min(most, round(useful, -2)))
 
 
 def num_common(counted: Counter[str]) -> int:
@@ -168,7 +168,7 @@ def num_common(counted: Counter[str]) -> int:
 
 
 def dropout_for(epochs: float) -> float:
-    """Return how much to drop: the more often a text is seen, the sooner it is learned by heart."""
+    """Return how much to drop: the more often a text is seen, the sooner it is memorised."""
     return pick(epochs, ((10, 0.0), (15, 0.1), (LONG, 0.2)), 0.3)
 
 
@@ -180,44 +180,51 @@ def warmup_for(size: Size, steps: int, minutes: float) -> int:
 
 
 def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterator[str]:
-    """Yield what will be trained, and for what was not asked for, why."""
+    """Yield what will be trained, with the reason for each choice that the user left to the plan."""
     model, train = recipe.model, recipe.train
     sides = " ({} → {})".format(*surveyed.sides) if surveyed.sides else ""
     yield (
-        f"{surveyed.num_examples:,} pairs{sides}, {surveyed.source_characters:.0f} and "
-        f"{surveyed.target_characters:.0f} characters each"
+        f"{surveyed.num_examples:,} pairs{sides}, on average {surveyed.source_characters:.0f} and "
+        f"{surveyed.target_characters:.0f} characters long"
     )
-    why = "" if "data" in wishes else ": about as many as words that occur a few times"
+    why = "" if "data" in wishes else f", chosen by the number of words that occur at least {A_FEW} times"
     yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
     if recipe.data.concatenate:
-        why = "" if "data" in wishes else ": most texts are short, and most words stand in long ones"
-        yield f"joins pairs to longer ones in {recipe.data.concatenate:.0%} of the steps{why}"
-    why = "" if "model" in wishes else ": as large as this much text and time can teach"
+        why = "" if "data" in wishes else ", because most training text is much shorter than the longest"
+        yield f"concatenates short pairs in {recipe.data.concatenate:.0%} of the batches{why}"
+    why = "" if "model" in wishes else ", chosen for this much text and time"
     layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
-    rising = "rising to " if train.dropout_warmup and model.dropout else ""
+    rising = "rising from 0 to " if train.dropout_warmup and model.dropout else ""
     yield f"{layers}, dropout {rising}{model.dropout}{why}"
     if model.ensemble > 1:
-        why = "" if "ensemble" in wishes.get("model", {}) else ": where text is scarce, several err less than one"
-        yield f"trains {model.ensemble} of them side by side, and averages what they say{why}"
+        why = (
+            ""
+            if "ensemble" in wishes.get("model", {})
+            else ", because several models make fewer errors than one where text is scarce"
+        )
+        yield f"trains an ensemble of {model.ensemble} such models and averages their probabilities{why}"
     if train.initialise == "cooccurrence":
-        yield "begins with words near their translations: what occurs together in the pairs tells which these are"
+        yield "initialises embeddings from word co-occurrence, so that translations start close together"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
-    falling = "; the learning rate falls to zero" if train.schedule == "linear_decay" else ""
-    yield f"{length} of {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
+    falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""
+    yield f"trains for {length}, {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     if train.ema:
-        why = "" if "ema" in wishes.get("train", {}) else ": where text is seen many times it scores higher"
-        yield f"a moving average of the weights (decay {train.ema:g}) is validated too{why}"
-    why = "" if "decode" in wishes else ": a small model would rather leave out what it does not know"
+        why = (
+            "" if "ema" in wishes.get("train", {}) else ", because it scores higher where text is seen many times"
+        )
+        yield f"validates a moving average of the weights (decay {train.ema:g}) too{why}"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
-    yield f"translates with a beam of {beam} and a length penalty of {penalty}{why}"
+    is_ours = "decode" not in wishes and penalty == LENGTH_PENALTY
+    why = ", because small models tend to drop words and a higher penalty counters it" if is_ours else ""
+    yield f"translates with beam {beam} and length penalty {penalty}{why}"
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:
     """Yield what a person should know before training on so little text."""
     if pairs < 2000:
-        yield f"{pairs:,} pairs are very few: expect a model that knows these texts and little else."
+        yield f"{pairs:,} pairs are very few: the model will know these texts and little else."
     if parameters > 500 * pairs:
-        yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: it will learn them by heart."
+        yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: the model will memorise them."
 
 
 def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:

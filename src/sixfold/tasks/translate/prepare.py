@@ -62,8 +62,8 @@ class Survey:
     def words_in_use(self) -> float:
         """Among how many words the choice would be as open if all were as frequent: e to their entropy."""
         counts = np.array([*self.words.values()], dtype=np.float64)
-        shares = counts / max(counts.sum(), 1.0)
-        return float(np.exp(-(shares * np.log(shares)).sum()))
+        probabilities = counts / max(counts.sum(), 1.0)
+        return float(np.exp(-(probabilities * np.log(probabilities)).sum()))
 
 
 def survey(pairs: Pairs, seed: int, on_progress: OnProgress = no_progress) -> Survey:
@@ -159,8 +159,8 @@ def refuse_swapped_sides(train: Pairs, valid: Pairs | None) -> None:
 
 def hold_out_threshold(surveyed: Survey, config: DataConfig) -> int:
     """Return the hash up to which pairs are held out; at least one pair has it."""
-    wanted = min(config.valid_pairs, max(1, surveyed.num_examples // 20))
-    return max(surveyed.smallest_hash, int(2**64 * wanted / surveyed.num_examples))
+    held_out = min(config.valid_pairs, max(1, surveyed.num_examples // 20))
+    return max(surveyed.smallest_hash, int(2**64 * held_out / surveyed.num_examples))
 
 
 def prepare_sample(folder: Path, given: Given, most: int) -> Corpus:

@@ -16,7 +16,7 @@ from sixfold.settings import Former, suggestion
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
-NUM_MARKS = 1  # the token that ends a source or a target, or begins the decoder's input
+NUM_SPECIAL = 1  # the token that ends a source or a target, or begins the decoder's input
 
 
 class DataConfig(BaseModel):
@@ -80,12 +80,12 @@ class TranslateRecipe(Recipe):
     @model_validator(mode="after")
     def check_positions(self) -> TranslateRecipe:
         """Refuse pairs that are longer than the positions learned for them."""
-        needed = self.data.max_tokens + NUM_MARKS
+        needed = self.data.max_tokens + NUM_SPECIAL
         if self.model.positions == "learned" and self.model.max_positions < needed:
             raise ConfigError(
                 f"Pairs of up to data.max_tokens={self.data.max_tokens} tokens need {needed} positions with their "
-                f"end mark, but model.max_positions is {self.model.max_positions}.",
-                f"Set model.max_positions={needed}, or data.max_tokens={self.model.max_positions - NUM_MARKS}.",
+                f"end token, but model.max_positions is {self.model.max_positions}.",
+                f"Set model.max_positions={needed}, or data.max_tokens={self.model.max_positions - NUM_SPECIAL}.",
             )
         return self
 

@@ -10,7 +10,7 @@ import torch
 
 from sixfold.data.shards import Corpus, Record, ShardWriter
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from sixfold.tasks.translate.initialise import initialise_from_words, leading_eigenvectors, ties
+from sixfold.tasks.translate.initialise import initialise_from_cooccurrence, leading_eigenvectors, ties
 
 FIRST, WORDS = 10, 12  # word i of one language has the id FIRST + i, its translation FIRST + WORDS + i
 VOCABULARY = FIRST + 2 * WORDS + 5
@@ -36,7 +36,7 @@ def small_model(**choices: object) -> EncoderDecoder:
 
 def test_a_word_begins_nearest_to_its_translation(corpus: Corpus) -> None:
     model = small_model()
-    initialise_from_words([model], corpus)
+    initialise_from_cooccurrence([model], corpus)
     words, translations = model.head.weight[FIRST : FIRST + 2 * WORDS].chunk(2)
     assert (words @ translations.T).argmax(dim=1).tolist() == list(range(WORDS))
 
@@ -44,14 +44,14 @@ def test_a_word_begins_nearest_to_its_translation(corpus: Corpus) -> None:
 def test_tokens_that_never_occur_keep_their_random_vectors(corpus: Corpus) -> None:
     model = small_model()
     before = model.head.weight.detach().clone()
-    initialise_from_words([model], corpus)
+    initialise_from_cooccurrence([model], corpus)
     assert torch.equal(model.head.weight[:FIRST], before[:FIRST])
     assert torch.equal(model.head.weight[-5:], before[-5:])
 
 
 def test_the_vectors_are_as_long_as_random_ones(corpus: Corpus) -> None:
     model = small_model()
-    initialise_from_words([model], corpus)
+    initialise_from_cooccurrence([model], corpus)
     lengths = model.head.weight[FIRST : FIRST + 2 * WORDS].norm(dim=1)
     torch.testing.assert_close(lengths, torch.ones(2 * WORDS))
 
@@ -61,7 +61,7 @@ def test_attending_to_one_source_position_gives_what_stands_there(
     corpus: Corpus, choices: dict[str, object]
 ) -> None:
     model = small_model(**choices)
-    initialise_from_words([model], corpus)
+    initialise_from_cooccurrence([model], corpus)
     memory = torch.randn(1, 1, 32)  # with a single position, all attention is on it
     for layer in model.decoder.layers:
         seen = layer.cross_attention(torch.randn(1, 3, 32), memory)
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_start(corpus: Corpus) -> None:
     def started() -> torch.Tensor:
         torch.manual_seed(7)
         model = small_model()
-        initialise_from_words([model], corpus)
+        initialise_from_cooccurrence([model], corpus)
         return model.head.weight
 
     assert torch.equal(started(), started())
@@ -97,9 +97,9 @@ def test_the_eigenvectors_are_those_of_a_full_decomposition() -> None:
     torch.testing.assert_close((directions.T @ vectors[:, :4]).abs(), torch.eye(4), atol=1e-3, rtol=0)
 
 
-def test_models_trained_side_by_side_begin_with_the_same_neighbours_in_other_directions(corpus: Corpus) -> None:
+def test_members_of_an_ensemble_begin_with_the_same_neighbours_in_other_directions(corpus: Corpus) -> None:
     members = [small_model(), small_model()]
-    initialise_from_words(members, corpus)
+    initialise_from_cooccurrence(members, corpus)
     one, other = (member.head.weight[FIRST : FIRST + 2 * WORDS] for member in members)
     torch.testing.assert_close(one @ one.T, other @ other.T, atol=0.05, rtol=0)
     assert (one - other).norm(dim=1).min() > 0.5

@@ -67,16 +67,16 @@ def test_more_text_never_gives_a_smaller_model_or_vocabulary() -> None:
     assert parameters == sorted(parameters)
 
 
-def test_pairs_are_joined_where_most_words_stand_in_long_texts() -> None:
+def test_pairs_are_concatenated_where_most_words_stand_in_long_texts() -> None:
     def plan_for(*lengths: int, **data: float) -> Plan:
         sample = tuple(Pair("a" * length, "b", line) for line, length in enumerate(lengths))
         return choose(replace(surveyed(29_000), sample=sample_of(sample)), {"data": dict(data)})
 
     captions, interface = plan_for(50, 60, 70, 80), plan_for(*9 * [20], 20, 200)
     assert captions.recipe.data.concatenate == 0
-    assert "join" not in " ".join(captions.reasons)
+    assert "concatenates" not in " ".join(captions.reasons)
     assert interface.recipe.data.concatenate > 0
-    assert "joins pairs" in " ".join(interface.reasons)
+    assert "concatenates short pairs" in " ".join(interface.reasons)
     assert plan_for(*9 * [20], 200, concatenate=0.0).recipe.data.concatenate == 0
 
 
@@ -115,7 +115,9 @@ def test_a_run_long_enough_for_several_models_trains_several_and_says_so() -> No
     assert members == sorted(members)
     assert (members[0], members[-1]) == (1, 4)
     for plan in plans:
-        said = any(f"trains {plan.recipe.model.ensemble} of them side by side" in line for line in plan.reasons)
+        said = any(
+            f"trains an ensemble of {plan.recipe.model.ensemble} such models" in line for line in plan.reasons
+        )
         assert said == (plan.recipe.model.ensemble > 1)
     assert choose(surveyed(10_000), {}).recipe.model.ensemble == 1
     alone = choose(surveyed(10_000), {"train": {"minutes": 1000}, "model": {"ensemble": 1}})
@@ -123,7 +125,7 @@ def test_a_run_long_enough_for_several_models_trains_several_and_says_so() -> No
     assert choose(surveyed(50), {"train": {"minutes": 1}}).recipe.model.ensemble == 1  # epochs, but hardly steps
 
 
-def test_so_many_models_as_are_wanted_are_planned_as_one_in_so_much_less_time() -> None:
+def test_so_many_models_as_are_asked_for_are_planned_as_one_in_so_much_less_time() -> None:
     for own in ({}, {"preset": "tiny"}):
         four = choose(surveyed(10_000), {"train": {"minutes": 40}, "model": own | {"ensemble": 4}})
         one = choose(surveyed(10_000), {"train": {"minutes": 10}, "model": own | {"ensemble": 1}})
@@ -135,10 +137,10 @@ def test_so_many_models_as_are_wanted_are_planned_as_one_in_so_much_less_time() 
 
 @pytest.mark.parametrize("minutes", [1, 5, 20, 60, 240])
 def test_a_core_twice_as_fast_gets_the_recipe_of_twice_the_time(minutes: float) -> None:
-    def recipe_for(minutes: float, pace: float) -> TranslateRecipe:
-        return choose(surveyed(29_000), {"train": {"minutes": minutes}}, pace=pace).recipe
+    def recipe_for(minutes: float, core_speed: float) -> TranslateRecipe:
+        return choose(surveyed(29_000), {"train": {"minutes": minutes}}, core_speed=core_speed).recipe
 
-    faster, longer = recipe_for(minutes, pace=2.0), recipe_for(2 * minutes, pace=1.0)
+    faster, longer = recipe_for(minutes, core_speed=2.0), recipe_for(2 * minutes, core_speed=1.0)
     assert faster.model == longer.model
     assert faster.train.model_copy(update={"minutes": 2 * minutes}) == longer.train
 
@@ -210,7 +212,9 @@ def test_parameters_are_counted_without_memory_for_them() -> None:
 @every_size
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_nothing_automatic_gets_into_a_recipe_that_comes_along(num_pairs: int, name: str) -> None:
-    uneven = sample_of([Pair("a" * length, "b", 1) for length in (*9 * [20], 200)])  # such pairs would be joined
+    uneven = sample_of(
+        [Pair("a" * length, "b", 1) for length in (*9 * [20], 200)]
+    )  # such pairs would be concatenated
     recipe = choose(replace(surveyed(num_pairs), sample=uneven), read_recipe(TranslateRecipe, name)).recipe
     written = make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, name))
     how = recipe.train.model_dump(exclude={"valid_sentences"})  # how much is looked at changes nothing

@@ -9,7 +9,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sixfold.convert.folder import new_folder, plain_tokenizer, refuse_unusual
+from sixfold.convert.exported_folder import new_folder, plain_tokenizer, refuse_unusual
 from sixfold.errors import ConfigError, WorkError
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.text import Tokenizer
