@@ -394,9 +394,10 @@ class KernelStepper:
     @torch.inference_mode()
     def select(self, sentences: list[int] | None, rows: list[int]) -> None:
         """Keep these sentences (None: all) and these rows, in this order."""
-        self.history = self.history.index_select(0, torch.tensor(rows))
+        order = torch.tensor(rows)
+        self.history = self.history.index_select(0, order)
         if sentences is not None:
-            kept = torch.tensor(sentences)
+            kept = order if sentences == rows else torch.tensor(sentences)  # the same where each has one row
             self.begins, self.lengths = self.begins.index_select(0, kept), self.lengths.index_select(0, kept)
 
 
