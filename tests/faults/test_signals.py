@@ -124,7 +124,9 @@ def test_a_validation_is_given_up_and_made_up_for(tmp_path: Path, unbroken: Run,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TranslationValidator, part, be_interrupted)
         lines = run.resume()
-    assert lines[-1] == f"stopped at step {up_to}; everything is saved"
+    *_, stopped, advice = lines
+    assert stopped == f"stopped at step {up_to}; everything is saved"
+    assert advice.startswith("to resume: sixfold train --resume")
     assert run.saved_steps()[-1] == up_to
     assert [r for r in run.log() if r["kind"] == "validation"][-1]["step"] == up_to - INTERVAL
     run.resume()

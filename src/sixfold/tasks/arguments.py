@@ -48,7 +48,9 @@ def read_by_former_name(
 
 
 def is_pair(inputs: Inputs | None, output: FileOrFolder | None, task: FileOrFolder | None) -> bool:
-    """Return whether the first two arguments are a source and its target."""
+    """Return whether the first two arguments are a source and its target; both may be left out to resume a run."""
+    if inputs is output is None:
+        return task is not None and str(task) not in TASKS
     if output is None or not isinstance(inputs, str | Path):
         return False
     if task is None:

@@ -17,7 +17,7 @@ Run = Callable[..., tuple[int, str, str]]
 INTERRUPTED = """
 import os, signal
 from sixfold.cli import main
-from sixfold.data import check
+from sixfold.data import corpus_check as check
 
 check_pairs = check.check_pairs
 

@@ -29,6 +29,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("a.tsv", None, "translate"), (["a.tsv"], "model", "translate")),
         ((Path("a.tsv"), Path("m")), ([Path("a.tsv")], "m", None)),
         ((None, "m"), ([], "m", None)),
+        ((None, None, "m"), ([], "m", None)),
         ((["a.tsv"],), (["a.tsv"], "model", None)),
     ],
 )
