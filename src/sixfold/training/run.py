@@ -213,10 +213,15 @@ def say_how(threads: int, members: int) -> str:
         if members % threads
         else f"{threads} threads, each with models of its own"
     )
-    cores = work if threads > 1 else f"{torch.get_num_threads()} threads"
+    cores = work if threads > 1 else counted_threads(torch.get_num_threads())
     attention = "compiled attention" if attention_kernel.kernels().library is not None else "torch's attention"
     slow = f" (matrix products are slow: {reason})" if (reason := mkl.slow_because()) else ""
     return f"computes with {cores}, {attention}, float32{slow}"
+
+
+def counted_threads(count: int) -> str:
+    """Return a number of threads in words."""
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def say_outcome(outcome: Outcome) -> str:

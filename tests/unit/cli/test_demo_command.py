@@ -23,7 +23,7 @@ def test_without_a_network_the_demo_says_so_and_tells_its_story_with_the_phraseb
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "home-assistant cannot be had" in done.stdout
+    assert "home-assistant is not available" in done.stdout
     assert "phrasebook: 60,000 train" in done.stdout
     assert "BLEU" in done.stdout
     assert "sixfold translate" in done.stdout

@@ -49,7 +49,7 @@ def test_what_other_engines_do_not_do_is_said(command: Command, tmp_path: Path, 
         out = tmp_path / f"out-{is_said}"
         code, output, _ = command("export", folder, "--to", target, "-o", out)
         assert code == 0
-        assert ("first of them alone" in output) == is_said
+        assert ("only the first was exported" in output) == is_said
         assert ("the first of its 2 models" in (out / "README.md").read_text()) == is_said
 
 
