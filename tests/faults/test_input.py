@@ -241,5 +241,5 @@ def test_twice_the_text_takes_twice_the_time(tmp_path: Path, tokenizer: Tokenize
 
     size = 5_000 // len(unit)
     measure(size)
-    # Three doublings at once, so that a busy machine's jitter weighs less; quadratic work would take 64 times as long.
+    # Three doublings at once: a busy machine weighs less, and quadratic work would take 64 times as long.
     assert measure(8 * size) <= 2.5**3 * measure(size) + 0.02

@@ -132,5 +132,5 @@ def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     count = 100
     while seconds(count) < 0.002:
         count *= 2
-    # Three doublings at once, so that a busy machine's jitter weighs less; quadratic work would take 64 times as long.
+    # Three doublings at once: a busy machine weighs less, and quadratic work would take 64 times as long.
     assert min(seconds(8 * count) / seconds(count) for _ in range(3)) <= 2.5**3
