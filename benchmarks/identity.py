@@ -44,7 +44,7 @@ RENAMED = [
 ]
 SHAPE = ("model.layers=2", "model.d_model=64", "model.d_ff=128", "model.heads=4")
 SHRUNK = (*SHAPE, "data.vocabulary=1000", "train.batch_tokens=1024", "train.warmup_steps=30")
-RETIRED = ("train.both_ways=0",)  # what the automatic recipe of earlier versions did besides
+RETIRED = ("train.both_ways=0", "train.ema=0")  # what only one of the automatic recipes does
 TWO_MODELS = "model.members=2"  # the former name of model.ensemble, which both checkouts understand
 CASES = {
     "paper-base, shrunk": ["--recipe", "paper-base", *as_options(SHRUNK)],
