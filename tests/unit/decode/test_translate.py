@@ -23,6 +23,7 @@ from sixfold.decode.config import DecodeConfig
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import score_ids
 from sixfold.decode.translate import Translation, Translator
+from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.text import Tokenizer
 from sixfold.text.spelling import written
@@ -148,6 +149,15 @@ def test_scoring_a_translation_gives_the_numbers_that_were_reported_with_it(trai
 
 
 # Lines in, lines out
+
+
+def test_a_single_string_is_one_text_and_gives_one_result(trained: Translator) -> None:
+    assert trained.translate("old man") == trained.translate(["old man"])[0]
+    assert trained.score("old man", "alt Mann") == trained.score(["old man"], ["alt Mann"])[0]
+    with pytest.raises(ConfigError, match="a list of texts"):
+        trained.search("old man")
+    with pytest.raises(ConfigError, match="a list of translations"):
+        trained.score("old man", ["alt Mann"])
 
 
 def test_empty_lines_stay_empty_and_the_order_is_kept(trained: Translator) -> None:
