@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.decode.search import NEVER, Beam, Candidate, Stepper, TokenSet
+from sixfold.decode.search import Beam, Candidate, Stepper, TokenSet, best_first
 
 
 class Sampler:
@@ -65,8 +65,7 @@ class Draws:
         """Return one token for each output; at its length limit, the end."""
         log_probs = stepper.step([beam.prefixes[0][-1] for beam in beams], forbidden)
         drawn = self.sampler(log_probs, [beam.sentence for beam in beams]).tolist()
-        at_limit = [beam.length >= beam.limit for beam in beams]
-        tokens = [self.eos if is_last else token for token, is_last in zip(drawn, at_limit, strict=True)]
+        tokens = [self.eos if beam.is_at_limit else token for beam, token in zip(beams, drawn, strict=True)]
         added = log_probs.gather(1, torch.tensor(tokens, device=log_probs.device)[:, None])[:, 0].tolist()
         return [
             [Candidate(beam.scores[0] + more, 0, token, token != wish)]
@@ -75,7 +74,4 @@ class Draws:
 
     def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:  # noqa: ARG002
         """Finish an output with its end token."""
-        possible = [each for each in candidates if each.score > NEVER]
-        return [each for each in possible if each.token == self.eos], [
-            each for each in possible if each.token != self.eos
-        ]
+        return best_first(candidates, self.eos, width=1)

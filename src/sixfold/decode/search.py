@@ -137,6 +137,11 @@ class Beam:
         """The number of tokens that the next step's extensions have, the prompt not counted."""
         return len(self.prefixes[0]) - self.prompt_length + 1
 
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the next token must be the end."""
+        return len(self.prefixes[0]) > self.last_length
+
     def output(self, row: int) -> list[int]:
         """Return what a hypothesis has written so far."""
         return self.prefixes[row][self.prompt_length :]
@@ -219,7 +224,7 @@ class BestFirst:
         candidates = candidates_of(found)
         width = len(beams[0].scores)
         for place, beam in enumerate(beams):
-            if len(beam.prefixes[0]) > beam.last_length:
+            if beam.is_at_limit:
                 candidates[place] = self.forced_ends(beam, found, slice(place * width, (place + 1) * width))
         return candidates
 
@@ -234,10 +239,14 @@ class BestFirst:
 
         To end, a candidate must be among the K best of all, as it must to go on.
         """
-        width = self.options.beam
-        possible = [each for each in candidates if each.score > NEVER]
-        ended = [each for each in possible[:width] if each.token == self.eos]
-        return ended, [each for each in possible if each.token != self.eos][:width]
+        return best_first(candidates, self.eos, self.options.beam)
+
+
+def best_first(candidates: list[Candidate], eos: int, width: int) -> tuple[list[Candidate], list[Candidate]]:
+    """Return those of the first candidates that end, and the first ones of the others; none that is impossible."""
+    possible = [each for each in candidates if each.score > NEVER]
+    ended = [each for each in possible[:width] if each.token == eos]
+    return ended, [each for each in possible if each.token != eos][:width]
 
 
 class Search:
