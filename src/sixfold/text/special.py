@@ -16,5 +16,5 @@ class SpecialIds:
 
     @property
     def never_chosen(self) -> tuple[int, ...]:
-        """What no output may hold."""
-        return self.pad, self.bos, self.unk
+        """What no output may hold; some published models use one token as end and for something else too."""
+        return tuple(token for token in (self.pad, self.bos, self.unk) if token != self.eos)

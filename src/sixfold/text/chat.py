@@ -1,0 +1,54 @@
+"""Chat templates: how a conversation becomes the text that a model continues. Plain text, never code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one side of a conversation said."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a prompt: a mark of the template may hold special tokens, what people wrote never does."""
+
+    text: str
+    is_mark: bool
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """What stands before and after a message of each role, and before the first of all."""
+
+    system: tuple[str, str]
+    user: tuple[str, str]
+    assistant: tuple[str, str]
+    begin: str = ""
+    default_system: str = ""  # the system message of a conversation that has none; empty: no message
+    strips: bool = False  # white space around a message is dropped
+
+    def parts(self, messages: Sequence[Message], to_be_answered: bool = True) -> Iterator[Part]:
+        """Yield the conversation as text, and what stands before an answer if one is to follow."""
+        yield Part(self.begin, True)
+        if self.default_system and (not messages or messages[0].role != "system"):
+            messages = [Message("system", self.default_system), *messages]
+        for message in messages:
+            before, after = self.around(message.role)
+            yield Part(before, True)
+            yield Part(message.content.strip() if self.strips else message.content, False)
+            yield Part(after, True)
+        if to_be_answered:
+            yield Part(self.assistant[0], True)
+
+    def around(self, role: Role) -> tuple[str, str]:
+        """Return what stands before and after a message of a role."""
+        return {"system": self.system, "user": self.user, "assistant": self.assistant}[role]

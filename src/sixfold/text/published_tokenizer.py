@@ -1,0 +1,188 @@
+"""The tokenizers of published models, by the package `tokenizers`: lossless, like ours.
+
+The package gets a description that is written anew from what `tokenizer_json` knows, without the special tokens:
+nothing that people write can become one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sixfold.errors import DataError, MissingExtraError, ModelFolderError
+from sixfold.text.chat import Part
+from sixfold.text.special import SpecialIds
+from sixfold.text.tokenizer_json import (
+    FILE_NAME,
+    SPACE_MARK,
+    Description,
+    Metaspace,
+    damaged,
+    read_description,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Engine
+
+IN_NO_TEXT = {0xC0, 0xC1, *range(0xF5, 0x100)}  # bytes that UTF-8 never uses
+
+
+@dataclass(frozen=True)
+class PublishedTokenizer:
+    """A `tokenizer.json` and the ids that a model gives its special tokens."""
+
+    model: bytes = field(repr=False)
+    special: SpecialIds
+    file_name = FILE_NAME
+
+    def __post_init__(self) -> None:
+        ids = [self.special.pad, self.special.bos, self.special.eos, self.special.unk]
+        if not all(0 <= token < self.vocabulary for token in ids):
+            raise ModelFolderError(f"A special token has an id outside the {self.vocabulary:,} tokens.")
+        assert self.engine
+
+    @classmethod
+    def load(cls, path: Path, special: SpecialIds) -> PublishedTokenizer:
+        """Read a tokenizer from its file."""
+        return cls(path.read_bytes(), special)
+
+    @cached_property
+    def described(self) -> Description:
+        """What the file says."""
+        return read_description(self.model)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The tokenizer of the package, without special tokens."""
+        return make_engine(self.described)
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return len(self.described.vocabulary) + len(self.described.special)
+
+    @property
+    def space_before(self) -> bool:
+        """Whether a space is put before every text, and taken away again."""
+        return self.described.form.space_before
+
+    @cached_property
+    def spelled(self) -> list[bytes]:
+        """The bytes of each token."""
+        spelled = [b""] * self.vocabulary
+        for piece, token in self.described.vocabulary.items():
+            spelled[token] = self.described.form.spell(piece)
+        for token in (self.special.pad, self.special.bos, self.special.eos, self.special.unk):
+            spelled[token] = b""
+        return spelled
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """What each special token is called."""
+        return {token: name for name, token in self.described.special.items()}
+
+    @cached_property
+    def unspeakable(self) -> list[int]:
+        """Bytes of UTF-8 that no token can spell: some published vocabularies lack rare control characters."""
+        single = {raw[0] for raw in self.spelled if len(raw) == 1}
+        return sorted(set(range(256)) - single - IN_NO_TEXT)
+
+    def spelling(self) -> list[bytes]:
+        """Return the bytes that each token writes; special tokens write nothing."""
+        return list(self.spelled)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text; what looks like a special token is text."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of several texts."""
+        for text in texts:
+            self.refuse_unspeakable(text)
+        rows = [self.described.form.stretches(text) for text in texts]
+        encoded = iter(self.engine.encode_batch_fast(list(chain.from_iterable(rows)), add_special_tokens=False))
+        return [self.joined([next(encoded).ids for _ in row]) for row in rows]
+
+    def joined(self, stretches: Sequence[list[int]]) -> list[int]:
+        """Return the tokens of the stretches of one text."""
+        first, *rest = stretches
+        between = self.described.form.between(self.described.vocabulary) if rest else []
+        return [*first, *chain.from_iterable((*between, *stretch) for stretch in rest)]
+
+    def refuse_unspeakable(self, text: str) -> None:
+        """Refuse a text that would lose characters."""
+        if not self.unspeakable:
+            return
+        raw = text.encode()
+        for byte in self.unspeakable:
+            if byte in raw:
+                sign = next(character for character in text if byte in character.encode())
+                raise DataError(
+                    f"The tokenizer of this model has no token for U+{ord(sign):04X}, so the text would lose it.",
+                    "Remove that character from the text.",
+                )
+
+    def encode_parts(self, parts: Sequence[Part]) -> list[int]:
+        """Return the token ids of a conversation: special tokens are read in the marks of its template only."""
+        ids: list[int] = []
+        for text, special in stretches_between(parts, self.described.special):
+            ids += self.encode(text)
+            if special is not None:
+                ids.append(special)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids; special ones say nothing."""
+        text = b"".join([self.spelled[token] for token in ids]).decode(errors="replace")
+        return text.removeprefix(" ") if self.space_before else text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return each token as people write it, with U+2581 for a space; bytes that are no text as <0xNN>."""
+        return [self.names.get(token) or piece_of(self.spelled[token]) for token in ids]
+
+
+def stretches_between(parts: Sequence[Part], special: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
+    """Yield the texts between the special tokens of the marks, each with the special token behind it.
+
+    Marks and messages that no special token divides are encoded as one text, as they were in training.
+    """
+    pattern = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))) or r"(?!)")
+    text = ""
+    for part in parts:
+        start = 0
+        for found in pattern.finditer(part.text) if part.is_mark else ():
+            yield text + part.text[start : found.start()], special[found.group()]
+            text, start = "", found.end()
+        text += part.text[start:]
+    yield text, None
+
+
+def piece_of(raw: bytes) -> str:
+    """Return bytes as people write them."""
+    try:
+        return raw.decode().replace(" ", SPACE_MARK)
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in raw)
+
+
+def make_engine(described: Description) -> Engine:
+    """Return the package's tokenizer for a description that was checked."""
+    try:
+        from tokenizers import Tokenizer as Engine
+    except ImportError as error:
+        raise MissingExtraError("tokenizers", "published", "The tokenizer of a published model") from error
+    content = described.form.description()
+    content["model"] |= {"type": "BPE", "vocab": described.vocabulary, "merges": described.merges}
+    if isinstance(described.form, Metaspace):  # special, but the package asks for it
+        content["model"]["vocab"] = described.vocabulary | {"<unk>": described.special["<unk>"]}
+    try:
+        engine: Engine = Engine.from_str(json.dumps(content))
+    except Exception as error:  # the package raises nothing more precise
+        raise damaged(str(error)) from error
+    return engine

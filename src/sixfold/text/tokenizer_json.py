@@ -1,0 +1,248 @@
+"""What a `tokenizer.json` says: byte-pair encoding, in the forms that published models use.
+
+The file is read as plain data. What is not known here is refused and never reaches the package `tokenizers`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sixfold.errors import ModelFolderError
+
+FILE_NAME = "tokenizer.json"
+LARGEST_FILE = 64 * 2**20  # bytes; Llama 3's has 17 MB
+MOST_TOKENS = 2**20
+SPACE_MARK = "\u2581"
+
+# Known ways to cut a text into words before its bytes are merged. Others are refused: a regular expression from a
+# stranger could take for ever.
+LLAMA_3_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN_2_WORDS = LLAMA_3_WORDS.replace(r"\p{N}{1,3}", r"\p{N}")
+BYTES_OF_WORDS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+BYTES = {**BYTES_OF_WORDS, "use_regex": False}
+
+
+def split_by(pattern: str) -> list[dict[str, Any]]:
+    """Return the description of words that match a pattern."""
+    return [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}, BYTES]
+
+
+WORDS: dict[str, list[dict[str, Any]]] = {
+    "gpt-2": [BYTES_OF_WORDS],
+    "smollm": [{"type": "Digits", "individual_digits": True}, BYTES_OF_WORDS],
+    "llama-bpe": split_by(LLAMA_3_WORDS),
+    "qwen2": split_by(QWEN_2_WORDS),
+}
+SUPPORTED = (
+    "Supported: byte-level BPE with the words of GPT-2, SmolLM, Llama 3 or Qwen 2, and BPE in SentencePiece's "
+    "form with byte fallback (Llama 2)."
+)
+
+
+@dataclass(frozen=True)
+class ByteLevel:
+    """Each character of a token stands for one byte (GPT-2 and its descendants)."""
+
+    words: str  # which of WORDS
+    ignore_merges: bool = False  # a word that is a token is that token, however it would be merged
+    space_before: bool = False
+
+    def description(self) -> dict[str, Any]:
+        """Return the words, and that they are read as bytes."""
+        words = {"type": "Sequence", "pretokenizers": WORDS[self.words]}
+        return {"pre_tokenizer": words, "model": {"ignore_merges": self.ignore_merges}}
+
+    def stretches(self, text: str) -> list[str]:
+        """Return the text as it is."""
+        return [text]
+
+    def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
+        """Return nothing: a text is one stretch."""
+        return []
+
+    def spell(self, piece: str) -> bytes:
+        """Return the byte of each character."""
+        return bytes(BYTE_OF[character] for character in piece)
+
+
+@dataclass(frozen=True)
+class Metaspace:
+    """Tokens are text with U+2581 for a space, and what they cannot spell is written byte by byte (Llama 2).
+
+    A U+2581 of the text itself would be read as a space, so its three bytes are written instead.
+    """
+
+    space_before: bool = True
+
+    def description(self) -> dict[str, Any]:
+        """Return that what is not in the vocabulary is spelled as bytes."""
+        return {"pre_tokenizer": None, "model": {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}}
+
+    def stretches(self, text: str) -> list[str]:
+        """Return what stands between the characters U+2581, with marks for the spaces."""
+        before = " " if self.space_before and text else ""
+        return [part.replace(" ", SPACE_MARK) for part in (before + text).split(SPACE_MARK)]
+
+    def between(self, ids: Mapping[str, int]) -> list[int]:
+        """Return the bytes of U+2581."""
+        return [ids[f"<0x{byte:02X}>"] for byte in SPACE_MARK.encode()]
+
+    def spell(self, piece: str) -> bytes:
+        """Return the one byte, or the text."""
+        if is_byte_piece(piece):
+            return bytes.fromhex(piece[3:5])
+        return piece.replace(SPACE_MARK, " ").encode()
+
+
+def is_byte_piece(piece: str) -> bool:
+    """Return whether a piece stands for one byte, as <0x0A> does."""
+    return re.fullmatch(r"<0x[0-9A-F]{2}>", piece) is not None
+
+
+def byte_table() -> dict[int, str]:
+    """Return the character that stands for each byte in GPT-2's vocabulary: itself if it is visible."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in visible]
+    return {byte: chr(byte) for byte in visible} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+
+
+CHARACTER_OF = byte_table()
+BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
+
+
+Form = ByteLevel | Metaspace
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a tokenizer.json."""
+
+    vocabulary: dict[str, int]  # without the special tokens
+    merges: list[tuple[str, str]]
+    special: dict[str, int]
+    form: Form
+
+
+def damaged(reason: str) -> ModelFolderError:
+    """Return the error about a file that no tokenizer can be made of."""
+    return ModelFolderError(f"{FILE_NAME} is damaged: {reason}")
+
+
+def unsupported(what: str) -> ModelFolderError:
+    """Return the error about a file that describes something unknown."""
+    return ModelFolderError(f"{FILE_NAME} has {what}, which is not supported.", SUPPORTED)
+
+
+def read_description(model: bytes) -> Description:
+    """Read a tokenizer.json; what is not known is refused."""
+    if len(model) > LARGEST_FILE:
+        raise damaged(f"it has {len(model):,} bytes; at most {LARGEST_FILE:,} were expected.")
+    try:
+        content = json.loads(model)
+        return checked(content)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise damaged(f"it is not the description of a tokenizer ({type(error).__name__}).") from error
+
+
+def checked(content: dict[str, Any]) -> Description:
+    """Return the known parts of a description."""
+    model = content["model"]
+    if model.get("type", "BPE") != "BPE":
+        raise unsupported(f"a model of type {str(model['type'])[:40]!r}")
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        if model.get(name):
+            raise unsupported(f"a {name}")
+    special = special_tokens(content.get("added_tokens") or [])
+    vocabulary = {str(piece): number(token) for piece, token in model["vocab"].items() if piece not in special}
+    ids = sorted([*vocabulary.values(), *special.values()])
+    if not ids or len(ids) > MOST_TOKENS or ids != list(range(len(ids))):
+        raise damaged("the ids of its tokens are not 0, 1, 2 and so on.")
+    form = form_of(content)
+    refuse_unreadable(vocabulary, special, form)
+    return Description(vocabulary, [merge_of(merge) for merge in model["merges"]], special, form)
+
+
+def number(value: object) -> int:
+    """Return an id; a truth value is none."""
+    if type(value) is not int:
+        raise TypeError(value)
+    return value
+
+
+def special_tokens(added: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the special tokens; added ones that are text would cut the text before anything else does."""
+    tokens = {}
+    for token in added:
+        if token.get("special") is not True or not token["content"]:
+            raise unsupported(f"the added token {str(token['content'])[:40]!r} that is not special")
+        tokens[str(token["content"])] = number(token["id"])
+    return tokens
+
+
+def merge_of(merge: Any) -> tuple[str, str]:
+    """Return the two halves of a merge, in its older form too."""
+    left, right = merge.split(" ") if isinstance(merge, str) else merge
+    return str(left), str(right)
+
+
+def form_of(content: dict[str, Any]) -> Form:
+    """Return how the vocabulary stands for bytes."""
+    model, words = content["model"], words_of(content.get("pre_tokenizer"))
+    if words is not None and not model.get("byte_fallback"):
+        if content.get("normalizer") is not None:
+            raise unsupported("a normalizer, which changes the text")
+        return ByteLevel(words, bool(model.get("ignore_merges")))
+    if not model.get("byte_fallback"):
+        raise unsupported("neither byte-level words that are known nor byte fallback")
+    return Metaspace(space_before=puts_space_before(content))
+
+
+def words_of(pre_tokenizer: dict[str, Any] | None) -> str | None:
+    """Return the name of known words, or None."""
+    parts = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
+    for name, known in WORDS.items():
+        if len(parts) == len(known) and all(map(is_same, parts, known)):
+            return name
+    return None
+
+
+def is_same(part: dict[str, Any] | None, known: dict[str, Any]) -> bool:
+    """Return whether a part does what a known one does; offsets do not matter."""
+    ignored = {"trim_offsets", "use_regex"}
+    if part is None or part.keys() - ignored != known.keys() - ignored:
+        return False
+    return all(part.get(key, True) == value for key, value in known.items() if key != "trim_offsets")
+
+
+def puts_space_before(content: dict[str, Any]) -> bool:
+    """Return whether a tokenizer in SentencePiece's form puts a space before a text."""
+    to_marks = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}
+    normalizer, words = content.get("normalizer") or {}, content.get("pre_tokenizer") or {}
+    normalizers = normalizer.get("normalizers", [normalizer] if normalizer else [])
+    if not words and normalizers == [{"type": "Prepend", "prepend": SPACE_MARK}, to_marks]:
+        return True
+    if not words and normalizers == [to_marks]:
+        return False
+    is_metaspace = words.get("type") == "Metaspace" and words.get("replacement") == SPACE_MARK
+    if is_metaspace and not normalizers and words.get("split") is False:
+        if words.get("prepend_scheme") == "never":
+            return False
+        if words.get("prepend_scheme") in ("first", "always"):
+            return True
+    raise unsupported("a normalizer or words that are not known")
+
+
+def refuse_unreadable(vocabulary: Mapping[str, int], special: Mapping[str, int], form: Form) -> None:
+    """Refuse a vocabulary that cannot spell, or spells in characters without a meaning."""
+    if isinstance(form, Metaspace):
+        if not all(f"<0x{byte:02X}>" in vocabulary for byte in range(256)) or "<unk>" not in special:
+            raise damaged("it has byte fallback, but not a token for each byte and <unk>.")
+    elif odd := next((piece for piece in vocabulary if not BYTE_OF.keys() >= set(piece)), None):
+        raise damaged(f"the token {odd[:40]!r} has characters that stand for no byte.")
