@@ -22,7 +22,6 @@ from sixfold.decode.token_budget import MANY_BATCHES, of_any_length, of_one_leng
 from sixfold.decode.workers import SearchBatch, Workers
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.text import Tokenizer
-from sixfold.text.spelling import spelling_of
 
 MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
 LONGEST_SOURCE = 1024  # tokens; the rest of a longer text is not read, and that is said
@@ -58,7 +57,7 @@ class BatchDecoder:
     @cached_property
     def spelling(self) -> list[bytes]:
         """The bytes that each token writes."""
-        return spelling_of(self.tokenizer)
+        return self.tokenizer.spelling()
 
     def plan(self, options: SearchOptions) -> SearchPlan:
         """Return the search that some options ask for, refusing what cannot be; the latest one is kept."""

@@ -16,13 +16,12 @@ from sixfold.errors import ConfigError
 from sixfold.nn import (
     BlockConfig,
     Embedding,
-    LearnedPositions,
-    SinusoidalPositions,
     Stack,
     TokenHead,
     TokenStem,
     causal_mask,
     local_mask,
+    make_positions,
     padding_mask,
 )
 
@@ -36,7 +35,6 @@ class Architecture(BlockConfig):
     encoder_layers: int = Field(6, ge=1, le=64, description="layers of the encoder")
     decoder_layers: int = Field(6, ge=1, le=64, description="layers of the decoder")
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    max_positions: int = Field(1024, ge=2, le=65536, description="number of learned positions")
     attention_width: int = Field(
         0, ge=0, le=65536, description="window of restricted self-attention; 0: full attention"
     )
@@ -107,13 +105,6 @@ class EncoderDecoder(nn.Module):
         """
         mask, width = causal_mask(length, device), self.config.attention_width
         return mask & local_mask(length, width, device) if width else mask
-
-
-def make_positions(config: EncoderDecoderConfig) -> nn.Module:
-    """Return the positional encoding of one side."""
-    if config.positions == "learned":
-        return LearnedPositions(config.d_model, config.max_positions)
-    return SinusoidalPositions(config.d_model)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -2,7 +2,7 @@
 
 sixfold.json          what the model is, the SHA-256 of the files beside it and of itself
 weights.safetensors   the tensors, tied ones once; further members of an ensemble are weights-2.safetensors, …
-tokenizer.model       SentencePiece
+tokenizer.model       SentencePiece; tokenizer.json where a published model brings its own
 README.md             the model card
 training/             only to continue training; deletable
 """
@@ -40,10 +40,18 @@ from sixfold.models import format_1
 from sixfold.models.kinds import KINDS, KindName
 from sixfold.models.weights import set_weights, weights_of
 from sixfold.nn import BlockConfig
-from sixfold.text import SpecialIds, Tokenizer
+from sixfold.text import AnyTokenizer, SpecialIds, Tokenizer
+from sixfold.text.any_tokenizer import TokenizerFile
+from sixfold.text.chat import ChatTemplate
 
 FORMAT = 2
-CONFIG, WEIGHTS, TOKENIZER, CARD = "sixfold.json", "weights.safetensors", "tokenizer.model", "README.md"
+CONFIG, WEIGHTS, CARD = "sixfold.json", "weights.safetensors", "README.md"
+TOKENIZERS: tuple[TokenizerFile, ...] = ("tokenizer.model", "tokenizer.json")
+DTYPES = {  # of the weights in their files; in memory they are float32
+    "float32": (torch.float32, "F32"),
+    "float16": (torch.float16, "F16"),
+    "bfloat16": (torch.bfloat16, "BF16"),
+}
 WEIGHTS_NAME = re.compile(r"weights(-\d{1,5})?\.safetensors")
 LARGEST_CONFIG, LARGEST_TOKENIZER = 4 * 2**20, 128 * 2**20  # bytes; what is larger is not one of ours
 LARGEST_HEADER = 16 * 2**20  # bytes of a file of weights that are no weights
@@ -66,9 +74,10 @@ class Processor(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["text"] = "text"
-    tokenizer: Literal["tokenizer.model"] = "tokenizer.model"
+    tokenizer: TokenizerFile = "tokenizer.model"
     special: SpecialIds = SpecialIds()
-    decoder_start: int | None = None  # the decoder's first input, if this side is its
+    decoder_start: int | None = None  # the decoder's first input, if this side is its and has one
+    chat: ChatTemplate | None = None  # of models that were trained on conversations
 
 
 TEXT_TO_TEXT: dict[Literal["source", "target"], Processor] = {
@@ -103,6 +112,7 @@ class ModelInfo(BaseModel):
     scores: dict[str, Json] = {}
     training: dict[str, Json] = {}  # the resolved recipe, steps, time
     weights: list[list[str]] = Field([[WEIGHTS]], min_length=1, max_length=16)  # the files of each member
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"  # of the weights in these files
     files: dict[str, FileDigest] = {}
 
     @field_validator("model", mode="before")
@@ -130,7 +140,7 @@ def weight_files(count: int) -> list[list[str]]:
 
 
 def save_model(
-    folder: Path, info: ModelInfo, members: Sequence[dict[str, Tensor]], tokenizer: Tokenizer, card: str
+    folder: Path, info: ModelInfo, members: Sequence[dict[str, Tensor]], tokenizer: AnyTokenizer, card: str
 ) -> None:
     """Write or replace a model; at every moment in between each of its weight files is whole, old or new.
 
@@ -144,52 +154,55 @@ def save_model(
         before = replaceable_weights(folder, info, tokenizer)
         if not before:
             (folder / CONFIG).unlink(missing_ok=True)
-    write_atomically(folder / TOKENIZER, tokenizer.model)
+    write_atomically(folder / tokenizer.file_name, tokenizer.model)
     write_atomically(folder / CARD, card.encode())
     with ExitStack() as replaced:
         digests = {}
         for name, weights in zip(names, members, strict=True):
             temporary = replaced.enter_context(replacing(folder / name))
-            write_tensors(temporary, weights)
+            write_tensors(temporary, weights, DTYPES[info.dtype][0])
             digests[name] = FileDigest(sha256=sha256(temporary), previous=before.get(name, ""))
         if before:
-            write_info(folder, info, digests)
-    write_info(folder, info, {name: FileDigest(sha256=each.sha256) for name, each in digests.items()})
-    remove_other_weights(folder, names)
+            write_info(folder, info, digests, tokenizer)
+    digests = {name: FileDigest(sha256=each.sha256) for name, each in digests.items()}
+    write_info(folder, info, digests, tokenizer)
+    remove_others(folder, (*names, tokenizer.file_name))
 
 
-def remove_other_weights(folder: Path, names: Sequence[str]) -> None:
-    """Remove what a larger ensemble left behind."""
-    for path in folder.glob("weights-*.safetensors"):
-        if WEIGHTS_NAME.fullmatch(path.name) and path.name not in names:
+def remove_others(folder: Path, names: Sequence[str]) -> None:
+    """Remove what a larger ensemble or another tokenizer left behind."""
+    for path in (*folder.glob("weights-*.safetensors"), *(folder / name for name in TOKENIZERS)):
+        is_ours = path.name in TOKENIZERS or WEIGHTS_NAME.fullmatch(path.name)
+        if is_ours and path.name not in names and path.is_file():
             with writing(path):
                 path.unlink()
 
 
-def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: Tokenizer) -> dict[str, str]:
+def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: AnyTokenizer) -> dict[str, str]:
     """Return the digests of the weights in a folder if others may take their place one for one, or nothing."""
     try:
         old = load_info(folder)
-        is_same = (old.format, old.model, old.weights) == (info.format, info.model, info.weights)
-        if not is_same or load_tokenizer(folder, old).model != tokenizer.model:
+        kept = ("format", "model", "weights", "dtype")
+        is_same = all(getattr(old, name) == getattr(info, name) for name in kept)
+        if not is_same or load_any_tokenizer(folder, old).model != tokenizer.model:
             return {}
         return {name: sha256(checked(folder, name, old)) for member in old.weights for name in member}
     except ModelFolderError:
         return {}
 
 
-def write_tensors(path: Path, weights: dict[str, Tensor]) -> None:
+def write_tensors(path: Path, weights: dict[str, Tensor], dtype: torch.dtype) -> None:
     """Write a safetensors file."""
     try:
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, path)
+        save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, path)
     except SafetensorError as error:  # it says only in words which error of the disk it met
         raise OSError(errno.ENOSPC, str(error)) from error
 
 
-def write_info(folder: Path, info: ModelInfo, weights: dict[str, FileDigest]) -> None:
+def write_info(folder: Path, info: ModelInfo, weights: dict[str, FileDigest], tokenizer: AnyTokenizer) -> None:
     """Write sixfold.json."""
-    own = FileDigest(sha256=BLANK)
-    files = {CONFIG: own, **weights, TOKENIZER: FileDigest(sha256=sha256(folder / TOKENIZER))}
+    own, name = FileDigest(sha256=BLANK), tokenizer.file_name
+    files = {CONFIG: own, **weights, name: FileDigest(sha256=sha256(folder / name))}
     # The digests stand before all that others wrote, so that no text of theirs is taken for the blank.
     content = {"files": {}, **info.model_copy(update={"files": files}).model_dump(mode="json")}
     write_atomically(folder / CONFIG, seal(json.dumps(content, indent=2, ensure_ascii=False) + "\n"))
@@ -223,7 +236,8 @@ def load_info(folder: Path) -> ModelInfo:
 
 def refuse_changed(path: Path, raw: bytes, info: ModelInfo) -> None:
     """Refuse a configuration that is not as it was written; the first ones ever hold no digest of themselves."""
-    if odd := sorted(info.files.keys() - {CONFIG, TOKENIZER} - {name for each in info.weights for name in each}):
+    known = {CONFIG, tokenizer_name(info), *(name for each in info.weights for name in each)}
+    if odd := sorted(info.files.keys() - known):
         raise ModelFolderError(f"{path} lists the file {odd[0]}, which no model folder has.")
     own = info.files.get(CONFIG)
     if own is not None and not is_sealed(raw, own.sha256):
@@ -254,11 +268,24 @@ def first_problem(error: Exception) -> str:
     return str(error)
 
 
+def tokenizer_name(info: ModelInfo) -> TokenizerFile:
+    """Return the file of the tokenizer, which all sides share."""
+    return next(iter(info.processors.values())).tokenizer
+
+
 def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
+    """Read the tokenizer of a model that we trained."""
+    tokenizer = load_any_tokenizer(folder, info)
+    if not isinstance(tokenizer, Tokenizer):
+        raise ModelFolderError(f"{folder} has a published tokenizer, where one of ours was expected.")
+    return tokenizer
+
+
+def load_any_tokenizer(folder: Path, info: ModelInfo) -> AnyTokenizer:
     """Read the tokenizer of a model folder."""
-    path = checked(folder, TOKENIZER, info)
+    path = checked(folder, tokenizer_name(info), info)
     refuse_larger(path, LARGEST_TOKENIZER)
-    tokenizer = Tokenizer.load(path)
+    tokenizer: AnyTokenizer = Tokenizer.load(path)
     known = getattr(info.model, "vocabulary", tokenizer.vocabulary)
     if tokenizer.vocabulary != known:
         raise ModelFolderError(f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {known:,}.")
@@ -284,7 +311,7 @@ def build_model(info: ModelInfo, weights: dict[str, Tensor]) -> nn.Module:
 
 def refuse_wrong_sizes(folder: Path, info: ModelInfo, expected: dict[str, Tensor]) -> None:
     """Refuse, before any memory is taken, files that cannot hold the tensors the configuration describes."""
-    size = sum(4 * math.prod(tensor.shape) for tensor in expected.values())
+    size = sum(DTYPES[info.dtype][0].itemsize * math.prod(tensor.shape) for tensor in expected.values())
     for names, count in Counter(map(tuple, info.weights)).items():  # format 1 has all members in one file
         paths = [checked(folder, name, info) for name in names]
         needed, found = count * size, sum(path.stat().st_size for path in paths)
@@ -308,7 +335,8 @@ def read_member(folder: Path, info: ModelInfo, number: int, expected: dict[str, 
             found |= {name: (file, stored) for name, stored in names.items()}
         if odd := sorted(found.keys() ^ expected.keys()):
             raise ModelFolderError(f"{path} and its configuration disagree about the tensor {odd[0]}.")
-        return {name: read_tensor(path, *found[name], tensor) for name, tensor in expected.items()}
+        dtype = DTYPES[info.dtype][1]
+        return {name: read_tensor(path, *found[name], tensor, dtype) for name, tensor in expected.items()}
 
 
 def stored_names(info: ModelInfo, names: Sequence[str], number: int) -> dict[str, str]:
@@ -318,14 +346,14 @@ def stored_names(info: ModelInfo, names: Sequence[str], number: int) -> dict[str
     return {name: name for name in names}
 
 
-def read_tensor(path: Path, file: Any, name: str, expected: Tensor) -> Tensor:
+def read_tensor(path: Path, file: Any, name: str, expected: Tensor, dtype: str) -> Tensor:
     """Read one tensor of the expected shape and type, with finite numbers only."""
     try:
         found = file.get_slice(name)
-        described, has = ("F32", list(expected.shape)), (found.get_dtype(), found.get_shape())
+        described, has = (dtype, list(expected.shape)), (found.get_dtype(), found.get_shape())
         if described != has:
             raise ModelFolderError(f"{path}: {name} should be {described}, but is {has}.")
-        tensor: Tensor = file.get_tensor(name)
+        tensor: Tensor = file.get_tensor(name).float()
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{path} is damaged: {error}") from error
     if not tensor.isfinite().all():

@@ -7,10 +7,11 @@ from typing import Literal
 
 from torch import nn
 
+from sixfold.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn import BlockConfig
 
-KindName = Literal["encoder_decoder"]
+KindName = Literal["encoder_decoder", "decoder_only"]
 
 
 @dataclass(frozen=True)
@@ -21,4 +22,7 @@ class Kind:
     model: type[nn.Module]
 
 
-KINDS: dict[KindName, Kind] = {"encoder_decoder": Kind(EncoderDecoderConfig, EncoderDecoder)}
+KINDS: dict[KindName, Kind] = {
+    "encoder_decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
+    "decoder_only": Kind(DecoderOnlyConfig, DecoderOnly),
+}

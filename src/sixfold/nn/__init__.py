@@ -8,7 +8,7 @@ from sixfold.nn.feed_forward import FeedForward
 from sixfold.nn.heads import TokenHead
 from sixfold.nn.layer import Layer, Stack
 from sixfold.nn.masks import causal_mask, local_mask, padding_mask
-from sixfold.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from sixfold.nn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, make_positions, sinusoids
 from sixfold.nn.stems import TokenStem
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Layer",
     "LearnedPositions",
     "MultiHeadAttention",
+    "RotaryPositions",
     "SinusoidalPositions",
     "Stack",
     "TokenHead",
@@ -27,6 +28,7 @@ __all__ = [
     "causal_mask",
     "fast_attention",
     "local_mask",
+    "make_positions",
     "padding_mask",
     "sinusoids",
 ]

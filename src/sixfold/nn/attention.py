@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sixfold.kernels import attention as kernel
 from sixfold.nn.config import BlockConfig
+from sixfold.nn.positions import RotaryPositions
 
 
 def attention(
@@ -62,6 +63,7 @@ class MultiHeadAttention(nn.Module):
         self.sizes = [self.heads * d_k, self.key_value_heads * d_k, self.key_value_heads * d_v]  # of W^Q, W^K, W^V
         self.project = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
         self.output = nn.Linear(self.heads * d_v, config.d_model, bias=config.attention_bias)
+        self.rotary = RotaryPositions(d_k, config.rotary_base) if config.positions == "rotary" else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -115,7 +117,7 @@ class MultiHeadAttention(nn.Module):
     @property
     def is_plain(self) -> bool:
         """Whether it is the paper's attention, which is what the kernel computes."""
-        return self.score_scale is None and self.key_value_heads == self.heads
+        return self.score_scale is None and self.rotary is None and self.key_value_heads == self.heads
 
     def split_heads(self, projected: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, each (B, H, positions, D)."""
@@ -127,6 +129,8 @@ class MultiHeadAttention(nn.Module):
         query, key, value = (
             part.unflatten(-1, (count, -1)).transpose(1, 2) for part, count in zip(parts, counts, strict=True)
         )
+        if self.rotary is not None:
+            query, key = self.rotary(query), self.rotary(key)
         if self.key_value_heads < self.heads:
             group = self.heads // self.key_value_heads
             key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)

@@ -13,6 +13,7 @@ from sixfold.nn.dropout import MAX_DROPOUT
 NormPlace = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]
+Positions = Literal["sinusoidal", "learned", "rotary"]
 
 
 class BlockConfig(BaseModel):
@@ -27,6 +28,11 @@ class BlockConfig(BaseModel):
     d_k: int = Field(0, ge=0, le=16384, description="width of a head's queries and keys; 0: d_model / heads")
     d_v: int = Field(0, ge=0, le=16384, description="width of a head's values; 0: d_model / heads")
     score_scale: float = Field(0.0, ge=0, le=1e4, description="factor of the attention scores; 0: 1/√d_k")
+    positions: Positions = Field("sinusoidal", description="how a layer learns where a token stands")
+    max_positions: int = Field(1024, ge=2, le=65536, description="number of learned positions")
+    rotary_base: float = Field(
+        10_000.0, gt=1, le=1e9, description="longest wavelength of rotary positions, about, / 2π"
+    )
     dropout: float = Field(0.1, ge=0, le=MAX_DROPOUT, description="dropout probability")
     norm: NormPlace = Field("post", description="norm after (post, the paper's) or before (pre) each sublayer")
     norm_kind: NormKind = Field("layer", description="layer or rms normalisation")
@@ -50,6 +56,10 @@ class BlockConfig(BaseModel):
                 f"The heads must share the key-value heads evenly: heads={self.heads}, "
                 f"key_value_heads={self.key_value_heads}.",
                 f"Try key_value_heads={nearest_divisor(self.heads, self.key_value_heads)}.",
+            )
+        if self.positions == "rotary" and self.head_widths[0] % 2:
+            raise ConfigError(
+                f"Rotary positions turn pairs of numbers, so d_k must be even: it is {self.head_widths[0]}."
             )
         return self
 

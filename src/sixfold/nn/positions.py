@@ -1,4 +1,4 @@
-"""Positions (section 3.5): sinusoids by default, learned vectors by choice (table 3, row E)."""
+"""Positions: sinusoids (section 3.5), learned vectors (table 3, row E), or rotations of queries and keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sixfold.errors import RequestError
+from sixfold.nn.config import BlockConfig
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -58,3 +59,61 @@ class LearnedPositions(nn.Module):
                 "Split it into shorter sentences, or train with a larger model.max_positions.",
             )
         return self.table[start : start + length]
+
+
+class RotaryPositions(nn.Module):
+    """Rotations of queries and keys by their positions, so that scores depend on distances (Su et al., 2021).
+
+    Number i of a head and number i + D/2 are one pair, as in Llama's published weights; pair i turns by
+    base^(-2i/D) a position.
+    """
+
+    table: Tensor
+
+    def __init__(self, width: int, base: float, length: int = 256) -> None:
+        super().__init__()
+        self.width, self.base = width, base
+        self.register_buffer("table", rotations(length, width, base), persistent=False)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Turn x (B, H, T, D), whose positions are start, start+1, …"""
+        cosine, sine = self.turns(start, x.size(-2)).to(x.dtype)
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+    def turns(self, start: int, length: int) -> Tensor:
+        """Return cosines and sines (2, length, D/2) of positions start, start+1, …"""
+        if start + length > self.table.size(1):
+            longer = rotations(2 * (start + length), self.width, self.base)
+            self.table = longer.to(device=self.table.device, dtype=self.table.dtype)
+        return self.table[:, start : start + length]
+
+
+def rotations(length: int, width: int, base: float) -> Tensor:
+    """Return the cosines and sines (2, length, width / 2) of every pair's angle at every position."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.stack([torch.cos(position * rate), torch.sin(position * rate)]).float()
+
+
+class NoPositions(nn.Module):
+    """What a stem adds where the layers turn queries and keys instead: 0."""
+
+    zero: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("zero", torch.zeros(1), persistent=False)
+
+    def forward(self, start: int, length: int) -> Tensor:  # noqa: ARG002
+        """Return 0, which every position and width takes."""
+        return self.zero
+
+
+def make_positions(config: BlockConfig) -> nn.Module:
+    """Return what gives the vectors to add to a stem's."""
+    if config.positions == "rotary":
+        return NoPositions()
+    if config.positions == "learned":
+        return LearnedPositions(config.d_model, config.max_positions)
+    return SinusoidalPositions(config.d_model)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from sixfold.text.any_tokenizer import AnyTokenizer
 
 Role = Literal["system", "user", "assistant"]
 
@@ -23,6 +27,7 @@ class Part:
 
     text: str
     is_mark: bool
+    is_answer: bool = False  # what the assistant writes: its messages and what ends them
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,38 @@ class ChatTemplate:
             messages = [Message("system", self.default_system), *messages]
         for message in messages:
             before, after = self.around(message.role)
+            is_answer = message.role == "assistant"
             yield Part(before, True)
-            yield Part(message.content.strip() if self.strips else message.content, False)
-            yield Part(after, True)
+            yield Part(message.content.strip() if self.strips else message.content, False, is_answer)
+            yield Part(after, True, is_answer)
         if to_be_answered:
             yield Part(self.assistant[0], True)
 
     def around(self, role: Role) -> tuple[str, str]:
         """Return what stands before and after a message of a role."""
         return {"system": self.system, "user": self.user, "assistant": self.assistant}[role]
+
+
+# Of models that we train on conversations: tokens that no text can spell stand before a message.
+MARKS = ("<|system|>", "<|user|>", "<|assistant|>")
+OURS = ChatTemplate(system=(MARKS[0], ""), user=(MARKS[1], ""), assistant=(MARKS[2], "</s>"))
+
+
+def conversation_tokens(
+    tokenizer: AnyTokenizer, template: ChatTemplate, messages: Sequence[Message]
+) -> tuple[list[int], list[bool]]:
+    """Return the tokens of a conversation, and which of them the assistant writes."""
+    tokens, is_answer = list[int](), list[bool]()
+    for is_own, parts in groupby(template.parts(messages, to_be_answered=False), key=lambda part: part.is_answer):
+        found = tokenizer.encode_parts([*parts])
+        tokens += found
+        is_answer += [is_own] * len(found)
+    return tokens, is_answer
+
+
+def prompt_tokens(tokenizer: AnyTokenizer, template: ChatTemplate, messages: Sequence[Message]) -> list[int]:
+    """Return the tokens of a conversation and of what stands before an answer."""
+    tokens = list[int]()
+    for _, parts in groupby(template.parts(messages), key=lambda part: part.is_answer):
+        tokens += tokenizer.encode_parts([*parts])
+    return tokens

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids of special tokens; the defaults are those of the tokenizers that we learn."""
+    """The ids of special tokens; the defaults are those of the tokenizers that we learn.
+
+    A published tokenizer may have one token for several of these.
+    """
 
     pad: int = 0  # fills up a batch; never attended to
     bos: int = 1  # the decoder's first input
-    eos: int = 2  # ends every source and every target
+    eos: int = 2  # ends every text
     unk: int = 3  # demanded by SentencePiece; byte fallback leaves it unused
 
     @property

@@ -1,4 +1,4 @@
-"""What each token spells, and the text that tokens spell together.
+"""The text that tokens spell together.
 
 A search writes bytes: a token may end inside a word, or inside a character.
 """
@@ -7,26 +7,10 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import astuple
-
-from sixfold.text.tokenizer import Tokenizer
 
 UNKNOWN = "\ufffd"  # what bytes become that are no text
 
 Spelling = Sequence[bytes]  # what each token of a vocabulary writes
-
-
-def spelling_of(tokenizer: Tokenizer) -> list[bytes]:
-    """Return the bytes that each token adds to a translation."""
-    ids = list(range(tokenizer.vocabulary))
-    pieces, are_bytes = tokenizer.pieces(ids), tokenizer.processor.is_byte(ids)
-    spelling = [
-        bytes.fromhex(piece[3:5]) if is_byte else piece.replace("▁", " ").encode()
-        for piece, is_byte in zip(pieces, are_bytes, strict=True)
-    ]
-    for special in astuple(tokenizer.special):
-        spelling[special] = b""
-    return spelling
 
 
 def written(spelling: Spelling, tokens: Sequence[int]) -> str:

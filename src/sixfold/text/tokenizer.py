@@ -1,11 +1,12 @@
 """Raw text to token ids and back, without loss: SentencePiece with byte fallback.
 
-Any string that UTF-8 can carry and that has no line break comes back exactly from `decode(encode(text))`.
+Any string that UTF-8 can carry comes back exactly from `decode(encode(text))`. A line break is spelled as a byte.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -13,15 +14,18 @@ from pathlib import Path
 from typing import Literal
 
 from sixfold.errors import ConfigError, DataError, ModelFolderError
+from sixfold.text.any_tokenizer import TokenizerFile
+from sixfold.text.chat import Part
 from sixfold.text.special import SpecialIds
 
-Subwords = Literal["bpe", "unigram"]
+Subwords = Literal["bpe", "unigram", "characters", "bytes"]
 
 SPACE_MARK = "\u2581"  # what SentencePiece writes for a space
 LEARN_CHARACTERS = 4000  # of a longer line only this much is used to learn subwords
 NOT_LEARNED = str.maketrans(f"{SPACE_MARK}▅\t\0", "    ")  # SentencePiece keeps these for itself: spelled as bytes
 COVERAGE = 0.9995  # of the characters of a text; the rarest ones are spelled as bytes
 NUM_RESERVED = 4 + 256  # special tokens, and one for each byte
+MODEL_TYPES: dict[Subwords, str] = {"bpe": "bpe", "unigram": "unigram", "characters": "char", "bytes": "char"}
 OURS = SpecialIds()
 RESERVED = {OURS.pad, OURS.bos, OURS.eos, OURS.unk}
 
@@ -33,6 +37,9 @@ class Tokenizer:
     and is taken away again by `decode`. SentencePiece reads the character U+2581 as a space, so that
     character is spelled as its three bytes.
     """
+
+    file_name: TokenizerFile = "tokenizer.model"
+    space_before = True
 
     def __init__(self, model: bytes) -> None:
         import sentencepiece
@@ -52,14 +59,24 @@ class Tokenizer:
         self.space_mark: list[int] = processor.piece_to_id([f"<0x{byte:02X}>" for byte in SPACE_MARK.encode()])
 
     @classmethod
-    def learn(cls, texts: Iterable[str], vocabulary: int, subwords: Subwords = "bpe") -> Tokenizer:
-        """Learn at most `vocabulary` pieces from texts; the same texts always give the same pieces."""
+    def learn(
+        cls, texts: Iterable[str], vocabulary: int, subwords: Subwords = "bpe", marks: Sequence[str] = ()
+    ) -> Tokenizer:
+        """Learn at most `vocabulary` pieces from texts; the same texts always give the same pieces.
+
+        Where the subwords are characters or bytes, there are as many as are needed. `marks` are tokens of our own,
+        which no text can spell.
+        """
         import sentencepiece
 
         lines = [" " + text[:LEARN_CHARACTERS].translate(NOT_LEARNED) for text in texts if text]
         if not lines:
             raise DataError("There is no text to learn subwords from.")
-        smallest = smallest_vocabulary(lines)
+        if subwords == "bytes":
+            lines = [" "]  # of nothing else a piece is made
+        smallest = smallest_vocabulary(lines) + len(marks)
+        if subwords in ("characters", "bytes"):
+            vocabulary = smallest
         if vocabulary < smallest:
             raise ConfigError(
                 f"A vocabulary of {vocabulary:,} is too small: this text needs at least {smallest:,} "
@@ -70,7 +87,7 @@ class Tokenizer:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=model,
-            model_type=subwords,
+            model_type=MODEL_TYPES[subwords],
             vocab_size=vocabulary,
             hard_vocab_limit=False,
             character_coverage=COVERAGE,
@@ -80,6 +97,7 @@ class Tokenizer:
             add_dummy_prefix=False,
             byte_fallback=True,
             split_digits=True,
+            control_symbols=list(marks),
             max_sentence_length=5 * LEARN_CHARACTERS,
             pad_id=OURS.pad,
             bos_id=OURS.bos,
@@ -107,6 +125,20 @@ class Tokenizer:
         """Return the token ids of several texts."""
         return self.spell(texts, self.processor.encode)
 
+    def encode_parts(self, parts: Sequence[Part]) -> list[int]:
+        """Return the tokens of a conversation; special tokens are read in the marks of its template only."""
+        encoded = (self.encode_mark(part.text) if part.is_mark else self.encode(part.text) for part in parts)
+        return [*chain.from_iterable(encoded)]
+
+    def encode_mark(self, text: str) -> list[int]:
+        """Return the tokens of text of our own, in which special tokens are written out."""
+        ids: list[int] = []
+        for stretch in re.split(r"(<[^<>\s]+>)", text):
+            token = self.processor.piece_to_id(stretch)
+            is_mark = bool(stretch) and token != OURS.unk and self.processor.is_control(token)
+            ids += [token] if is_mark else self.processor.encode(stretch)
+        return ids
+
     def spell(self, texts: Sequence[str], encode: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:
         """Encode the stretches of each text between the characters U+2581, and put these back as bytes."""
         stretches = [(" " + text if text else "").split(SPACE_MARK) for text in texts]
@@ -127,6 +159,18 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return each token as people write it, with U+2581 for a space."""
         return self.processor.id_to_piece(list(ids))
+
+    def spelling(self) -> list[bytes]:
+        """Return the bytes that each token of the vocabulary writes; special ones write none."""
+        ids = list(range(self.vocabulary))
+        found = zip(self.pieces(ids), self.processor.is_byte(ids), self.processor.is_control(ids), strict=True)
+        spelling = [
+            b"" if is_control else bytes.fromhex(piece[3:5]) if is_byte else piece.replace("▁", " ").encode()
+            for piece, is_byte, is_control in found
+        ]
+        for special in RESERVED:
+            spelling[special] = b""
+        return spelling
 
 
 def smallest_vocabulary(lines: Sequence[str]) -> int:

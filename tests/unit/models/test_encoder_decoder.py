@@ -246,10 +246,9 @@ def test_a_sentence_alone_gives_what_it_gives_in_a_batch(variant: str) -> None:
 def test_the_shared_matrix_learns_from_all_three_of_its_uses() -> None:
     model = make_model()
     (tied,) = torch.autograd.grad(model(SOURCE, TARGET).square().sum(), model.head.weight)
-    owners = (model.source, model.target, model.head)
-    for owner in owners:  # each gets a matrix of its own
-        owner.embedding = copy.deepcopy(owner.embedding)
-    matrices = [owner.embedding.weight for owner in owners]
+    model.target.embedding = copy.deepcopy(model.source.embedding)  # each gets a matrix of its own
+    model.head.weight = copy.deepcopy(model.head.weight)
+    matrices = [model.source.embedding.weight, model.target.embedding.weight, model.head.weight]
     gradients = torch.autograd.grad(model(SOURCE, TARGET).square().sum(), matrices)
     assert all(gradient.ne(0).any() for gradient in gradients)
     torch.testing.assert_close(tied, sum(gradients), rtol=1e-4, atol=1e-3)
