@@ -43,6 +43,7 @@ from sixfold.nn import BlockConfig
 from sixfold.text import AnyTokenizer, SpecialIds, Tokenizer
 from sixfold.text.any_tokenizer import TokenizerFile
 from sixfold.text.chat import ChatTemplate
+from sixfold.text.published_tokenizer import PublishedTokenizer
 
 FORMAT = 2
 CONFIG, WEIGHTS, CARD = "sixfold.json", "weights.safetensors", "README.md"
@@ -285,13 +286,18 @@ def load_any_tokenizer(folder: Path, info: ModelInfo) -> AnyTokenizer:
     """Read the tokenizer of a model folder."""
     path = checked(folder, tokenizer_name(info), info)
     refuse_larger(path, LARGEST_TOKENIZER)
-    tokenizer: AnyTokenizer = Tokenizer.load(path)
+    tokenizer = open_tokenizer(path, next(iter(info.processors.values())).special)
     known = getattr(info.model, "vocabulary", tokenizer.vocabulary)
     if tokenizer.vocabulary != known:
         raise ModelFolderError(f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {known:,}.")
     if any(side.special != tokenizer.special for side in info.processors.values()):
         raise ModelFolderError(f"{path} has other special tokens than {CONFIG} says.")
     return tokenizer
+
+
+def open_tokenizer(path: Path, special: SpecialIds) -> AnyTokenizer:
+    """Read a tokenizer; of a published one the configuration tells which tokens are special."""
+    return Tokenizer.load(path) if path.name == Tokenizer.file_name else PublishedTokenizer.load(path, special)
 
 
 def load_members(folder: Path, info: ModelInfo) -> list[nn.Module]:

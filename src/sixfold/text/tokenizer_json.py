@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sixfold.errors import ModelFolderError
+from sixfold.text.any_tokenizer import TokenizerFile
 
-FILE_NAME = "tokenizer.json"
+FILE_NAME: TokenizerFile = "tokenizer.json"
 LARGEST_FILE = 64 * 2**20  # bytes; Llama 3's has 17 MB
 MOST_TOKENS = 2**20
 SPACE_MARK = "\u2581"
