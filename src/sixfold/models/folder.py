@@ -81,7 +81,8 @@ class Processor(BaseModel):
     chat: ChatTemplate | None = None  # of models that were trained on conversations
 
 
-TEXT_TO_TEXT: dict[Literal["source", "target"], Processor] = {
+Side = Literal["source", "target", "text"]  # "text" is the only side of models that go on with what they read
+TEXT_TO_TEXT: dict[Side, Processor] = {
     "source": Processor(),
     "target": Processor(decoder_start=SpecialIds().bos),
 }
@@ -106,7 +107,7 @@ class ModelInfo(BaseModel):
     task: str = Field("translate", pattern=r"^[a-z_]{1,40}$")
     sixfold: str = ""  # the version that wrote it
     model: SerializeAsAny[BlockConfig]
-    processors: dict[Literal["source", "target"], Processor] = TEXT_TO_TEXT
+    processors: dict[Side, Processor] = TEXT_TO_TEXT
     languages: Languages = Languages()
     decode: dict[str, Json] = {}  # defaults of the search
     corpus: dict[str, Json] = {}  # names, sizes and digests of the training text
