@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sixfold.data.corpora import CorpusFiles, Split
+    from sixfold.data.corpora import CorpusFiles, Split, TextCorpus
 
 NUM_EXAMPLES = 3
+EXAMPLE = 200  # characters of a text
 
 
 def corpus(
@@ -24,10 +25,12 @@ def corpus(
     pairs: Annotated[
         int | None, typer.Option(help="Pairs in train (default: all there are; generated corpora have 60,000).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of what is generated, or which pairs are kept.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of what is generated, or which pairs are kept (default: 1).")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist and differ.")] = False,
 ) -> None:
-    """Download or generate a known corpus: line-aligned files for training, validation and test.
+    """Download or generate a known corpus: files for training, validation and test, of pairs or of plain text.
 
     Example: sixfold corpus phrasebook --pairs 5000 -o phrasebook
     """
@@ -35,12 +38,28 @@ def corpus(
         list_corpora()
         return
     from sixfold.cli.progress_bar import progress
-    from sixfold.data.corpora import fetch
+    from sixfold.data.corpora import fetch, fetch_texts, known
 
+    if known(name).languages is None:
+        refuse_options_of_pairs(name, {"--languages": languages, "--pairs": pairs, "--seed": seed})
+        with progress(f"getting {name}", unit="MB") as on_progress:
+            texts = fetch_texts(name, output or Path(name), on_progress, force)
+        show_texts(texts)
+        return
     sides = parse_languages(languages) if languages else None
     with progress(f"getting {name}", unit="items") as on_progress:
-        files = fetch(name, output or Path(name), sides, pairs, seed, on_progress, force)
+        files = fetch(name, output or Path(name), sides, pairs, 1 if seed is None else seed, on_progress, force)
     show(files)
+
+
+def refuse_options_of_pairs(name: str, options: dict[str, object]) -> None:
+    """Refuse what only a corpus of pairs can honour."""
+    from sixfold.errors import ConfigError
+
+    if given := [option for option, value in options.items() if value is not None]:
+        raise ConfigError(
+            f"The corpus {name} is plain text, and {given[0]} is for pairs.", f"sixfold corpus {name}"
+        )
 
 
 def parse_languages(text: str) -> tuple[str, str]:
@@ -70,7 +89,7 @@ def list_corpora() -> None:
         table.add_column(heading, no_wrap=heading != "what it is")
     for known in known_corpora().values():
         more = f" (and {len(known.others) - 2} more)" if known.others else ""
-        table.add_row(known.name, "-".join(known.languages) + more, known.summary)
+        table.add_row(known.name, "-".join(known.languages or ("text",)) + more, known.summary)
     Console().print(table)
     print("\nGet one: sixfold corpus phrasebook")
 
@@ -90,6 +109,22 @@ def show(files: CorpusFiles) -> None:
         print(f"  {source}\n    {target}")
     train = files.splits["train"]
     print(f"\nNext: sixfold train {shell(train.source)} {shell(train.target)} -o model")
+
+
+def show_texts(corpus: TextCorpus) -> None:
+    """Print where a plain text comes from, how large it is, what it looks like, and what to type next."""
+    print(corpus.name)
+    print(f"  source   {corpus.origin}")
+    print(f"  licence  {corpus.licence}")
+    for split in corpus.splits.values():
+        files = f", {split.num_files} files" if split.num_files > 1 else ""
+        size = f"{split.num_bytes:>11,} bytes, {split.num_characters:>11,} characters{files}"
+        print(f"  {split.name:<8} {size}  {split.path}")
+    for note in corpus.notes:
+        print(f"  {note}")
+    print("\nFrom the test split:")
+    print(f"  {' '.join(corpus.splits['test'].path.read_text(encoding='utf-8')[:2000].split())[:EXAMPLE]}…")
+    print(f"\nNext: sixfold train {shell(corpus.splits['train'].path)} -o model")
 
 
 def examples(split: Split) -> list[tuple[str, str]]:

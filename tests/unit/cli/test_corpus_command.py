@@ -27,7 +27,7 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_without_a_name_the_corpora_are_listed(tmp_path: Path) -> None:
     done = run(folder=tmp_path)
     assert done.returncode == 0
-    for name in ("phrasebook", "home-assistant", "cmudict", "dates"):
+    for name in ("phrasebook", "home-assistant", "cmudict", "dates", "wikitext-2", "enwik8", "gutenberg"):
         assert name in done.stdout
     assert not list(tmp_path.iterdir())
 
@@ -67,6 +67,8 @@ def test_files_that_differ_are_kept_unless_forced(tmp_path: Path) -> None:
         (("phrasebook", "--languages", "ende"), "Try en-de."),
         (("phrasebook", "--pairs", "0"), "at least 1 pair"),
         (("home-assistant", "--languages", "en-xx"), "no language 'xx'"),
+        (("enwik8", "--pairs", "5"), "--pairs is for pairs"),
+        (("wikitext-2", "--seed", "1"), "--seed is for pairs"),
     ],
 )
 def test_a_mistake_is_explained_without_a_traceback(

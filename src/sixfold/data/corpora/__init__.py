@@ -1,6 +1,7 @@
 """Known corpora, for people who have no text of their own yet: `fetch("phrasebook", folder)`.
 
-Each corpus is one file here that knows where its pairs come from; `files` deals with splits and writing.
+Each corpus is one file here that knows where its pairs or its texts come from; `files` deals with splits and
+writing, `texts` with plain text: `fetch_texts("wikitext-2", folder)`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,23 @@ from pathlib import Path
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.data.corpora.files import CorpusFiles, PairsBySplit, Split, overlap, write_splits
+from sixfold.data.corpora.texts import TextCorpus, TextsBySplit, TextSplit, write_texts
 from sixfold.errors import ConfigError
 
-__all__ = ["CorpusFiles", "KnownCorpus", "Split", "fetch", "known_corpora"]
+__all__ = [
+    "CorpusFiles",
+    "KnownCorpus",
+    "Split",
+    "TextCorpus",
+    "TextSplit",
+    "fetch",
+    "fetch_texts",
+    "known",
+    "known_corpora",
+]
+
+PAIRS_HINT = "Corpora of pairs: phrasebook, home-assistant, cmudict, dates."
+TEXTS_HINT = "Corpora of plain text: wikitext-2, enwik8, gutenberg."
 
 
 @dataclass(frozen=True)
@@ -23,7 +38,7 @@ class KnownCorpus:
 
     name: str
     summary: str
-    languages: tuple[str, str]
+    languages: tuple[str, str] | None  # None: plain text, no pairs
     licence: str
     origin: str
     others: tuple[str, ...] = ()
@@ -31,7 +46,7 @@ class KnownCorpus:
 
 def known_corpora() -> dict[str, KnownCorpus]:
     """Return the corpora that `fetch` knows, by name."""
-    from sixfold.data.corpora import dates, home_assistant
+    from sixfold.data.corpora import dates, enwik8, gutenberg, home_assistant, wikitext
 
     corpora = (
         KnownCorpus(
@@ -63,6 +78,27 @@ def known_corpora() -> dict[str, KnownCorpus]:
             "Unicode-3.0 (the locale data, CLDR)",
             "generated with the PyPI package Babel",
         ),
+        KnownCorpus(
+            "wikitext-2",
+            "articles of the English Wikipedia, 13 MB of plain text; an 85 MB download",
+            None,
+            "CC BY-SA 3.0",
+            f"WikiText-2 (raw), from the PyPI wheel {wikitext.PACKAGE}=={wikitext.VERSION}",
+        ),
+        KnownCorpus(
+            "enwik8",
+            "the first 100 MB of an English Wikipedia with its markup; a 37 MB download",
+            None,
+            "CC BY-SA 3.0 and GFDL",
+            f"enwik8, from the PyPI archive {enwik8.PACKAGE}=={enwik8.VERSION}",
+        ),
+        KnownCorpus(
+            "gutenberg",
+            "18 English books in the public domain; needs npm",
+            None,
+            "public domain in the United States; Project Gutenberg's terms",
+            f"Project Gutenberg, from the npm package {gutenberg.PACKAGE}@{gutenberg.VERSION}",
+        ),
     )
     return {corpus.name: corpus for corpus in corpora}
 
@@ -83,7 +119,7 @@ def fetch(
     exist and differ are refused unless `overwrite` is set.
     """
     corpus = known(name)
-    chosen = checked_languages(corpus, languages or corpus.languages)
+    chosen = checked_languages(corpus, languages)
     if num_pairs is not None and num_pairs < 1:
         raise ConfigError(f"A corpus needs at least 1 pair: num_pairs={num_pairs}.", "Leave it out for all.")
     pairs = load(corpus.name, chosen, num_pairs, seed, on_progress)
@@ -103,6 +139,29 @@ def load(
     return loaders[name](num_pairs, seed, on_progress)
 
 
+def fetch_texts(
+    name: str, folder: Path, on_progress: OnProgress = no_progress, overwrite: bool = False
+) -> TextCorpus:
+    """Write a known corpus of plain text to a folder: `train`, `val` and `test`, each a file or a folder of files.
+
+    Files that exist and differ are refused unless `overwrite` is set.
+    """
+    corpus = known(name)
+    if corpus.languages is not None:
+        raise ConfigError(f"The corpus {name} is made of pairs, and plain text was asked for.", TEXTS_HINT)
+    texts = load_texts(name, on_progress)
+    splits = write_texts(texts, Path(folder), overwrite)
+    return TextCorpus(name, corpus.licence, corpus.origin, splits, texts.notes)
+
+
+def load_texts(name: str, on_progress: OnProgress) -> TextsBySplit:
+    """Ask the corpus's own module for its texts."""
+    from sixfold.data.corpora import enwik8, gutenberg, wikitext
+
+    loaders = {"wikitext-2": wikitext.load, "enwik8": enwik8.load, "gutenberg": gutenberg.load}
+    return loaders[name](on_progress)
+
+
 def known(name: str) -> KnownCorpus:
     """Return the corpus of this name, or suggest the nearest one."""
     corpora = known_corpora()
@@ -113,8 +172,12 @@ def known(name: str) -> KnownCorpus:
     return corpora[name]
 
 
-def checked_languages(corpus: KnownCorpus, languages: tuple[str, str]) -> tuple[str, str]:
-    """Return the languages if the corpus has them as two sides, or say which it has."""
+def checked_languages(corpus: KnownCorpus, languages: tuple[str, str] | None) -> tuple[str, str]:
+    """Return the languages if the corpus has them as two sides, its own for None, or say which it has."""
+    if corpus.languages is None:
+        raise ConfigError(f"The corpus {corpus.name} is plain text and has no pairs.", PAIRS_HINT)
+    if languages is None:
+        return corpus.languages
     if languages == corpus.languages:
         return languages
     if not corpus.others:
