@@ -57,6 +57,12 @@ class AttentionWeights:
     value: Linear
     output: Linear
     divisor: float
+    group: int = 1  # neighbouring heads that have copies of the same keys and values
+
+    @property
+    def shared(self) -> tuple[Linear, Linear]:
+        """W^K and W^V with the heads that are copies once, (H/group·D, d)."""
+        return first_of_each(self.key, self.heads, self.group), first_of_each(self.value, self.heads, self.group)
 
     def widened(self, width: int) -> AttentionWeights:
         """Return the same attention with heads of this width, at least D: zeros change no product."""
@@ -129,7 +135,7 @@ def attention_weights(attention: MultiHeadAttention) -> AttentionWeights:
     if group > 1:
         key, value = (repeated(each, attention.key_value_heads, group) for each in (key, value))
     return AttentionWeights(
-        attention.heads, query, key, value, linear_weights(attention.output), attention.query_divisor
+        attention.heads, query, key, value, linear_weights(attention.output), attention.query_divisor, group
     )
 
 
@@ -140,6 +146,15 @@ def repeated(linear: Linear, heads: int, group: int) -> Linear:
         return rows.unflatten(0, (heads, -1)).repeat_interleave(group, dim=0).flatten(0, 1)
 
     return Linear(repeat(linear.weight), None if linear.bias is None else repeat(linear.bias))
+
+
+def first_of_each(linear: Linear, heads: int, group: int) -> Linear:
+    """Return a projection with the first head of every `group`."""
+
+    def select(rows: Tensor) -> Tensor:
+        return rows.unflatten(0, (heads, -1))[::group].flatten(0, 1)
+
+    return Linear(select(linear.weight), None if linear.bias is None else select(linear.bias))
 
 
 def widen_heads(rows: Tensor, heads: int, width: int) -> Tensor:

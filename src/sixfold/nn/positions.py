@@ -77,9 +77,7 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Turn x (B, H, T, D), whose positions are start, start+1, …"""
-        cosine, sine = self.turns(start, x.size(-2)).to(x.dtype)
-        first, second = x.chunk(2, dim=-1)
-        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+        return turned(x, self.turns(start, x.size(-2)).to(x.dtype))
 
     def turns(self, start: int, length: int) -> Tensor:
         """Return cosines and sines (2, length, D/2) of positions start, start+1, …"""
@@ -87,6 +85,13 @@ class RotaryPositions(nn.Module):
             longer = rotations(2 * (start + length), self.width, self.base)
             self.table = longer.to(device=self.table.device, dtype=self.table.dtype)
         return self.table[:, start : start + length]
+
+
+def turned(x: Tensor, turns: Tensor) -> Tensor:
+    """Return x (…, T, D) turned by the cosines and sines (2, T, D/2) of its positions."""
+    cosine, sine = turns
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
 def rotations(length: int, width: int, base: float) -> Tensor:
