@@ -1,8 +1,8 @@
 """Contexts on torch: every configuration on every device, and the oracle of the compiled kernels.
 
 The cache of a context is a list of blocks of 64 tokens, as in paged attention: a fork shares the full ones and
-copies the last. All sums have one length, however many tokens are read at once and however long the context is: a
-query's scores and its weighted sum of values are made block by block, and what it may not see adds 0. Products with
+copies the last. All sums have one length, however many tokens are read at once and however long the context is:
+a query's scores and its weighted sum of values are made block by block; what it may not see adds 0. Products with
 weights are those of `decode/matrices.py`. So a token's numbers depend, to the bit, on the tokens before it alone.
 
 Shapes: N tokens of all contexts, n of one of them, H heads of queries, K of keys and values, G = H/K, D width
