@@ -10,13 +10,11 @@ from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
 from sixfold.decode.engine import Engine
 from sixfold.decode.options import BOUNDS, SearchOptions
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
-from sixfold.decode.sampling import Draws, Sampler
+from sixfold.decode.sampling import DEFAULT_SEED, Draws, Sampler, Sampling
 from sixfold.decode.search import BeamOptions, BestFirst, Rule, Search, Strategy, Watch
 from sixfold.errors import ConfigError
 from sixfold.text import Tokenizer
 from sixfold.text.spelling import Spelling, written
-
-DEFAULT_SEED = 1
 
 
 class SearchPlan:
@@ -111,8 +109,8 @@ class SearchPlan:
         if options.sample is not None:
             draws = [(place, draw) for place in places for draw in range(options.n_best)]
             seed = DEFAULT_SEED if options.seed is None else options.seed
-            sampler = Sampler(options.sample, options.top_k or 0, options.top_p or 1.0, seed, draws)
-            return Draws(sampler, self.special.eos)
+            sampling = Sampling(options.sample, options.top_k or 0, options.top_p or 1.0)
+            return Draws(Sampler(sampling, seed, draws), self.special.eos)
         if self.required:
             return TowardsPhrases(self.beam, self.special.eos, self.required)
         return BestFirst(self.beam, self.special.eos)

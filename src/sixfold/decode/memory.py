@@ -21,7 +21,8 @@ def in_halves(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[It
             raise
         if len(items) == 1:
             raise WorkError(
-                "There is not enough memory to translate one sentence.", "Use a narrower beam, or a smaller model."
+                "There is not enough memory for a single text.",
+                "Use a narrower beam, a shorter context, or a smaller model.",
             ) from error
     # Outside the handler, so that the error no longer holds the memory of what failed.
     middle = len(items) // 2

@@ -22,7 +22,7 @@ from tests.unit.decode.oracle import (
 )
 
 from sixfold.decode.rules import ForbiddenWords, ForcedPrefix, MinLength, NoRepeat
-from sixfold.decode.sampling import Draws, Sampler
+from sixfold.decode.sampling import Draws, Sampler, Sampling
 from sixfold.decode.search import BeamOptions, Hypothesis, Rule
 from sixfold.text.words import occurs
 
@@ -42,7 +42,7 @@ def wide_beam(oracle: Oracle, rules: Sequence[Rule], n_best: int = 5) -> list[Hy
 def every_search(oracle: Oracle, rules: Sequence[Rule], seed: int) -> list[Hypothesis]:
     """Return what narrow searches of all kinds find."""
     [narrow], [greedy] = (run_beam(oracle, [0], [9], beam, 0.6, beam, rules) for beam in (3, 1))
-    draws = Draws(Sampler(1.0, 0, 1.0, seed, [(0, 0)]), EOS)
+    draws = Draws(Sampler(Sampling(1.0), seed, [(0, 0)]), EOS)
     [drawn] = search(PrefixStepper(oracle), [9], draws, BeamOptions(1, 0.6), rules).run()
     return [*narrow, *greedy, *drawn]
 

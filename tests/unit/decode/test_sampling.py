@@ -24,7 +24,7 @@ from tests.unit.decode.oracle import (
     text_oracle,
 )
 
-from sixfold.decode.sampling import Draws, Sampler
+from sixfold.decode.sampling import Draws, Sampler, Sampling
 from sixfold.decode.search import NEVER, BeamOptions, Hypothesis
 
 unhurried = settings(max_examples=10, deadline=None)
@@ -35,7 +35,7 @@ def draw(
 ) -> list[Hypothesis]:
     """Return an output for each place and number of a draw."""
     stepper = PrefixStepper(oracle, [place for place, _ in places])
-    strategy = Draws(Sampler(1.0, top_k, 1.0, seed, places), EOS)
+    strategy = Draws(Sampler(Sampling(1.0, top_k, 1.0), seed, places), EOS)
     return [drawn for [drawn] in search(stepper, limits, strategy, BeamOptions(1, 0.6)).run()]
 
 
@@ -56,7 +56,7 @@ def is_plausible(excess: float, outcomes: int) -> bool:
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_tokens_are_drawn_as_often_as_they_are_probable(seed: int, temperature: float) -> None:
     draws, log_probs = 20_000, (torch.randn(8) * 2).log_softmax(dim=0)
-    sampler = Sampler(temperature, 0, 1.0, seed, [(place, 0) for place in range(draws)])
+    sampler = Sampler(Sampling(temperature, 0, 1.0), seed, [(place, 0) for place in range(draws)])
     counts = Counter(sampler(log_probs.expand(draws, -1), range(draws)).tolist())
     probabilities = (log_probs / temperature).softmax(dim=0).tolist()
     assert is_plausible(chi_square(counts, dict(enumerate(probabilities)), draws), 8)
@@ -91,8 +91,8 @@ def test_only_the_likeliest_tokens_are_drawn(seed: int, top_k: int, top_p: float
     for token in ranked:
         if sum(weights[each] for each in support) < top_p * total - 1e-12:
             support.append(token)
-    sampler = Sampler(temperature, top_k, top_p, seed, [(place, 0) for place in range(400)])
-    kept = sampler.probabilities(log_probs[None])[0]
+    sampler = Sampler(Sampling(temperature, top_k, top_p), seed, [(place, 0) for place in range(400)])
+    kept = sampler.sampling.weights(log_probs[None])[0]
     assert set(kept.nonzero()[:, 0].tolist()) == set(support)
     drawn = set(sampler(log_probs.expand(400, -1), range(400)).tolist())
     assert drawn <= set(support)
@@ -113,7 +113,7 @@ def test_a_draw_depends_on_its_place_and_number_alone(seed: int) -> None:
 
 def test_seeds_and_places_give_other_draws() -> None:
     def numbers(seed: int, place: int, number: int) -> list[int]:
-        sampler, even = Sampler(1.0, 0, 1.0, seed, [(place, number)]), torch.zeros(1, 1000)
+        sampler, even = Sampler(Sampling(1.0, 0, 1.0), seed, [(place, number)]), torch.zeros(1, 1000)
         return [int(sampler(even, [0])) for _ in range(5)]
 
     assert numbers(1, 2, 3) == numbers(1, 2, 3)
@@ -143,6 +143,6 @@ def test_an_output_that_would_not_end_is_cut_at_its_limit_and_one_that_ends_ther
 def test_a_row_that_may_not_go_on_draws_a_token_that_cannot_be(top_k: int, top_p: float) -> None:
     log_probs = torch.full((2, 8), NEVER)
     log_probs[1, 5] = -1.0
-    impossible, only = Sampler(1.0, top_k, top_p, 1, [(0, 0), (1, 0)])(log_probs, [0, 1]).tolist()
+    impossible, only = Sampler(Sampling(1.0, top_k, top_p), 1, [(0, 0), (1, 0)])(log_probs, [0, 1]).tolist()
     assert log_probs[0, impossible] == NEVER
     assert only == 5

@@ -28,7 +28,7 @@ from tests.unit.decode.oracle import (
 
 from sixfold.decode.constraints import Phrase, Required, TowardsPhrases
 from sixfold.decode.rules import NOTHING, token_set
-from sixfold.decode.sampling import Draws, Sampler
+from sixfold.decode.sampling import Draws, Sampler, Sampling
 from sixfold.decode.search import (
     BeamOptions,
     BeamStep,
@@ -48,7 +48,7 @@ LETTER = Required((Phrase("a", (2,), (7,)),), SPELLING)
 
 def strategies(num_sentences: int) -> dict[str, tuple[Strategy, BeamOptions]]:
     """Return every strategy with the options it is for."""
-    sampler = Sampler(1.0, 0, 1.0, 5, [(place, 0) for place in range(num_sentences)])
+    sampler = Sampler(Sampling(1.0), 5, [(place, 0) for place in range(num_sentences)])
     wide, one = BeamOptions(3, 0.6, 3), BeamOptions(1, 0.6)
     return {
         "greedy": (BestFirst(one, EOS), one),

@@ -1,0 +1,84 @@
+"""How to write: one frozen definition, checked before anything is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sixfold.decode.config import GenerateConfig
+from sixfold.decode.sampling import DEFAULT_SEED, Sampling
+from sixfold.errors import ConfigError
+from sixfold.settings import check_bounds, setting
+
+MOST_STOPS, LONGEST_STOP = 16, 200  # strings; characters
+
+
+@dataclass(frozen=True)
+class GenerateOptions:
+    """How to continue a prompt. None means: as the model folder says."""
+
+    max_tokens: int | None = setting(None, "at most so many tokens", 1, 1_000_000)
+    temperature: float | None = setting(
+        None, "draw each token at random at this temperature; 0: always the most probable one", 0, 10
+    )
+    top_k: int | None = setting(None, "draw from the k most probable tokens; 0: from all", 0, 1_000_000)
+    top_p: float | None = setting(
+        None, "draw from the most probable tokens whose probabilities reach p together", 1e-6, 1
+    )
+    min_p: float | None = setting(None, "draw no token less than p times as probable as the most probable", 0, 1)
+    repetition_penalty: float | None = setting(
+        None, "multiplies the log-probabilities of tokens that are there already; 1: no penalty", 0.1, 10
+    )
+    stop: tuple[str, ...] = setting((), "strings that end the text, and are not part of it")
+    seed: int | None = setting(None, "decides the draws; 1 unless given", 0, 2**63 - 1)
+    samples: int = setting(1, "how many texts to write for each prompt", 1, 128)
+    alternatives: int = setting(0, "how many of the most probable tokens to report in the place of each", 0, 100)
+    slide: bool = setting(False, "forget the oldest half of a context that is full, instead of ending there")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", stop_strings(self.stop))
+        check_bounds(self)
+
+
+@dataclass(frozen=True)
+class GeneratePlan:
+    """How to continue a prompt, with what the model folder says filled in."""
+
+    max_tokens: int
+    sampling: Sampling | None  # None: always the most probable token
+    repetition_penalty: float
+    stop: tuple[str, ...]
+    seed: int
+    samples: int
+    alternatives: int
+    slide: bool
+
+
+def make_plan(options: GenerateOptions, defaults: GenerateConfig) -> GeneratePlan:
+    """Fill in what the model folder says."""
+    wishes = {name: getattr(options, name) for name in GenerateConfig.model_fields}
+    chosen = defaults.model_copy(update={name: wish for name, wish in wishes.items() if wish is not None})
+    sampling = Sampling(chosen.temperature, chosen.top_k, chosen.top_p, chosen.min_p)
+    return GeneratePlan(
+        max_tokens=chosen.max_tokens,
+        sampling=sampling if chosen.temperature else None,
+        repetition_penalty=chosen.repetition_penalty,
+        stop=options.stop,
+        seed=DEFAULT_SEED if options.seed is None else options.seed,
+        samples=options.samples,
+        alternatives=options.alternatives,
+        slide=options.slide,
+    )
+
+
+def stop_strings(given: object) -> tuple[str, ...]:
+    """Return stop strings without repetitions, or refuse what can be none."""
+    if isinstance(given, str) or not isinstance(given, (tuple, list)):
+        raise ConfigError(f"stop must be a list of strings, but is {given!r}.")
+    if len(given) > MOST_STOPS:
+        raise ConfigError(f"stop takes at most {MOST_STOPS} strings, but there are {len(given):,}.")
+    for each in given:
+        if not isinstance(each, str) or not 1 <= len(each) <= LONGEST_STOP:
+            raise ConfigError(
+                f"A stop string has from 1 to {LONGEST_STOP} characters, but one is {str(each)[:40]!r}."
+            )
+    return tuple(dict.fromkeys(given))

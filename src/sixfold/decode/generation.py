@@ -1,0 +1,260 @@
+"""Generation: prompts in, texts out, one token of each at every step.
+
+A `Generation` is a state machine: requests join it at any step and leave it at any other, and what runs shares one
+call of the engine a step. A prompt is read in chunks, so that a long one does not keep the others waiting. All
+samples of a request share the prompt's cache. A text depends on its prompt, its options and its key alone.
+
+Shapes: R rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sixfold.decode.config import GenerateConfig
+from sixfold.decode.contexts import Context, ContextEngine
+from sixfold.decode.generate_options import GenerateOptions, GeneratePlan, make_plan
+from sixfold.decode.growing_text import GrowingText
+from sixfold.decode.memory import in_halves
+from sixfold.decode.sampling import Sampling, drawn
+from sixfold.decode.search import NEVER, ShouldStop, Stopped
+from sixfold.errors import RequestError
+from sixfold.text import AnyTokenizer
+
+CHUNK = 64  # tokens of a prompt that are read in one step
+Finished = Literal["", "end", "stop", "length"]
+Alternatives = tuple[tuple[int, float], ...]  # the most probable tokens in a place and their log-probabilities
+
+
+class Continuation:
+    """One text that is being written after a prompt."""
+
+    def __init__(
+        self, prompt: Sequence[int], plan: GeneratePlan, key: Sequence[int], most_tokens: int, drops_space: bool
+    ) -> None:
+        """Begin a text; `key` tells it from all others, and decides its draws together with the seed."""
+        self.prompt, self.plan, self.most_tokens = tuple(prompt), plan, most_tokens
+        self.tokens: list[int] = []  # the end token included
+        self.log_probabilities: list[float] = []  # the model's own, whatever the draws followed
+        self.alternatives: list[Alternatives] = []  # as many for each token as the options ask for
+        self.finished: Finished = ""
+        self.num_forgotten = 0  # tokens of the prompt and the text that slid out of the context
+        self.growing = GrowingText(plan.stop, drops_space)
+        self.numbers = np.random.Generator(np.random.Philox(np.random.SeedSequence([plan.seed, *key])))
+
+    @property
+    def text(self) -> str:
+        """The text so far, as much of it as is sure: whole characters, and no part of a stop string."""
+        return self.growing.text
+
+    def write(self, token: int, log_probability: float, alternatives: Alternatives, raw: bytes) -> None:
+        """Append a token that spells these bytes; one that spells nothing is special, and ends the text."""
+        self.tokens.append(token)
+        self.log_probabilities.append(log_probability)
+        self.alternatives.append(alternatives)
+        is_last = not raw or len(self.tokens) == self.most_tokens
+        self.growing.add(raw, is_last)
+        if self.growing.is_stopped:
+            self.finished = "stop"
+        elif is_last:
+            self.finished = "length" if raw else "end"
+
+
+@dataclass
+class Row:
+    """A context, what it has yet to read, and whose it is: a request's samples share one until they differ."""
+
+    context: Context
+    unread: list[int]
+    continuations: list[Continuation]
+
+    def chunk(self) -> list[int]:
+        """Return what is read next."""
+        return self.unread[:CHUNK]
+
+    def split(self) -> list[Row]:
+        """Give each continuation that goes on a context of its own, with its newest token to read."""
+        going_on = [each for each in self.continuations if not each.finished]
+        return [
+            Row(self.context.fork() if place else self.context, [each.tokens[-1]], [each])
+            for place, each in enumerate(going_on)
+        ]
+
+    def slide(self, most: int, starts: bool) -> None:
+        """Forget the oldest tokens and read at most `most` again, after the first if a document `starts` so."""
+        tokens = [*self.context.tokens, *self.unread]
+        first = tokens[:1] if starts else []
+        kept = first + tokens[len(first) - most :]
+        self.context.cut(0)
+        self.unread = kept
+        for each in self.continuations:
+            each.num_forgotten += len(tokens) - len(kept)
+
+
+class Generation:
+    """Texts that are being written side by side."""
+
+    def __init__(
+        self,
+        engine: ContextEngine,
+        tokenizer: AnyTokenizer,
+        defaults: GenerateConfig | None = None,
+        decoder_start: int | None = None,
+    ) -> None:
+        """Write with a model whose documents begin with `decoder_start`, if they begin with a token."""
+        self.engine, self.decoder_start = engine, decoder_start
+        self.defaults = GenerateConfig() if defaults is None else defaults
+        self.spelling = tokenizer.spelling()
+        self.space_before = tokenizer.space_before
+        self.never_chosen = list(tokenizer.special.never_chosen)
+        self.rows: list[Row] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.rows
+
+    def add(
+        self,
+        prompt: Sequence[int],
+        options: GenerateOptions,
+        key: Sequence[int] = (),
+        context: Context | None = None,
+    ) -> list[Continuation]:
+        """Begin to continue a prompt; its first token is written as soon as it is read.
+
+        The draws depend on the seed and the `key` alone. What a given context has read of the prompt already is
+        not read again, and the first continuation goes on in it.
+        """
+        plan = make_plan(options, self.defaults)
+        room = self.room(prompt, plan)
+        starts_text = not self.spelling[prompt[-1]]
+        continuations = [
+            Continuation(prompt, plan, (*key, sample), room, starts_text and self.space_before)
+            for sample in range(plan.samples)
+        ]
+        self.rows.append(self.new_row(prompt, continuations, context))
+        return continuations
+
+    def room(self, prompt: Sequence[int], plan: GeneratePlan) -> int:
+        """Return how many tokens may be written, or refuse a prompt that leaves no room."""
+        most = self.engine.max_positions
+        if not prompt:
+            raise RequestError("A prompt needs at least one token.")
+        if plan.slide:
+            return plan.max_tokens
+        if len(prompt) > most:
+            raise RequestError(
+                f"The prompt has {len(prompt):,} tokens, but the model's context holds {most:,}.",
+                "Shorten it, or let the context slide: --slide",
+            )
+        return min(plan.max_tokens, most - len(prompt) + 1)  # the last token is written, but not read
+
+    def new_row(self, prompt: Sequence[int], continuations: list[Continuation], context: Context | None) -> Row:
+        """Return the row of a request that joins."""
+        if context is None:
+            context = self.engine.new_context()
+        known = min(common_length(context.tokens, prompt), len(prompt) - 1)  # the last one's numbers are needed
+        context.cut(known)
+        row = Row(context, [*prompt[known:]], continuations)
+        if len(prompt) > self.engine.max_positions:
+            self.slide(row)
+        return row
+
+    def slide(self, row: Row) -> None:
+        """Make room in a context that is full."""
+        first = row.continuations[0].prompt[0]
+        row.slide(max(2, self.engine.max_positions // 2), first == self.decoder_start)
+
+    def remove(self, continuation: Continuation) -> None:
+        """Stop writing a text."""
+        for row in self.rows:
+            row.continuations = [each for each in row.continuations if each is not continuation]
+        self.rows = [row for row in self.rows if row.continuations]
+
+    def run(self, should_stop: ShouldStop | None = None) -> None:
+        """Write to the end, or raise `Stopped` when nobody waits for it any more."""
+        while not self.is_idle:
+            if should_stop is not None and should_stop():
+                raise Stopped
+            self.step()
+
+    @torch.inference_mode()
+    def step(self) -> list[Continuation]:
+        """Read the next tokens of every row; return the continuations that wrote a token."""
+        for row in self.rows:
+            if len(row.context.tokens) + len(row.chunk()) > self.engine.max_positions:
+                self.slide(row)
+        hidden = in_halves(self.read, self.rows) if self.rows else []
+        ready = [(row, last) for row, last in zip(self.rows, hidden, strict=True) if not row.unread]
+        if not ready:
+            return []
+        self.write(ready)
+        self.rows = [each for row in self.rows for each in ([row] if row.unread else row.split())]
+        return [each for row, _ in ready for each in row.continuations]
+
+    def read(self, rows: Sequence[Row]) -> list[Tensor]:
+        """Read a chunk of each row; return the last hidden state (d,) of each."""
+        chunks = [row.chunk() for row in rows]
+        hidden = self.engine.read([row.context for row in rows], chunks)
+        for row in rows:
+            del row.unread[:CHUNK]
+        ends = np.cumsum([len(chunk) for chunk in chunks]) - 1
+        return [hidden[end] for end in ends]
+
+    def write(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
+        """Let every continuation of these rows choose its next token after the row's hidden state (d,)."""
+        counts = torch.tensor([len(row.continuations) for row, _ in ready])
+        log_probs = self.engine.log_probabilities(torch.stack([hidden for _, hidden in ready]))
+        log_probs = log_probs.repeat_interleave(counts.to(log_probs.device), dim=0)
+        continuations = [each for row, _ in ready for each in row.continuations]
+        tokens = choose_tokens(self.allowed(log_probs, continuations), continuations)
+        found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+        alternatives = most_probable(log_probs, [each.plan.alternatives for each in continuations])
+        rows = zip(continuations, tokens.tolist(), found, alternatives, strict=True)
+        for each, token, log_probability, others in rows:
+            each.write(token, log_probability, others, self.spelling[token])
+
+    def allowed(self, log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
+        """Return the log-probabilities (R, V) to choose by: repetitions penalised, tokens that are no text out."""
+        result = log_probs.clone()
+        for row, each in zip(result, continuations, strict=True):
+            if each.plan.repetition_penalty != 1:
+                seen = torch.tensor([*{*each.prompt, *each.tokens}], device=row.device)
+                row[seen] *= each.plan.repetition_penalty
+        result[:, self.never_chosen] = NEVER
+        return result
+
+
+def choose_tokens(log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
+    """Return the next token (R,) of each continuation: a draw, or the most probable one."""
+    tokens = log_probs.argmax(dim=1)
+    by_sampling: dict[Sampling, list[int]] = {}
+    for place, each in enumerate(continuations):
+        if each.plan.sampling is not None:
+            by_sampling.setdefault(each.plan.sampling, []).append(place)
+    for sampling, places in by_sampling.items():
+        numbers = [continuations[place].numbers.random() for place in places]
+        tokens[places] = drawn(sampling.weights(log_probs[places]), numbers)
+    return tokens
+
+
+def most_probable(log_probs: Tensor, counts: Sequence[int]) -> list[Alternatives]:
+    """Return so many of the most probable tokens of each row (R, V), and their log-probabilities."""
+    best, tokens = log_probs.topk(min(max(counts), log_probs.size(1)), dim=1)
+    return [
+        tuple(zip(row[:count], values[:count], strict=True))
+        for row, values, count in zip(tokens.tolist(), best.tolist(), counts, strict=True)
+    ]
+
+
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many tokens two sequences begin with in common."""
+    pairs = zip(first, second, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
