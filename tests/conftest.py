@@ -122,6 +122,33 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> SmallModel:
     return SmallModel(folder / "model", folder / "test.en", folder / "test.de")
 
 
+@pytest.fixture(scope="session")
+def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small decoder-only model with a chat template and random weights: it always writes the same nonsense."""
+    import torch
+
+    from sixfold.models.decoder_only import GPT, DecoderOnly, DecoderOnlyConfig
+    from sixfold.models.folder import ModelInfo, Processor, save_model
+    from sixfold.models.weights import weights_of
+    from sixfold.text import Tokenizer
+    from sixfold.text.chat import MARKS, OURS
+
+    words = " ".join(NUMBER_WORDS.values()).split()
+    draw = random.Random(7)
+    lines = [" ".join(draw.choices(words, k=8)) for _ in range(500)]
+    tokenizer = Tokenizer.learn(lines, 400, marks=MARKS)
+    shape = {"layers": 2, "d_model": 64, "d_ff": 128, "heads": 4, "max_positions": 256, "init_std": 0.3}
+    config = DecoderOnlyConfig(**GPT, **shape, vocabulary=tokenizer.vocabulary)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = DecoderOnly(config)
+    folder = tmp_path_factory.mktemp("chat") / "parrot"
+    processor = Processor(special=tokenizer.special, decoder_start=tokenizer.special.bos, chat=OURS)
+    info = ModelInfo(kind="decoder_only", task="generate", model=config, processors={"text": processor})
+    save_model(folder, info, [weights_of(model)], tokenizer, "# A parrot\n")
+    return folder
+
+
 SERVER = """
 import json, sys
 from pathlib import Path

@@ -120,6 +120,11 @@ class Generation:
         """Whether there is nothing to write."""
         return not self.rows
 
+    @property
+    def num_texts(self) -> int:
+        """How many texts are being written."""
+        return sum(len(row.continuations) for row in self.rows)
+
     def add(
         self,
         prompt: Sequence[int],

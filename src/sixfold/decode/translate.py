@@ -7,24 +7,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, overload
 
-import torch
-
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.alignment import align_ids
 from sixfold.decode.batch_decoder import BatchDecoder, cut
 from sixfold.decode.config import DecodeConfig, decode_config
 from sixfold.decode.flags import Flag, find_flags
 from sixfold.decode.matrices import Precision
+from sixfold.decode.opening import read_folder, ready_device
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.scoring import Score, Scorer, TokenScore
 from sixfold.decode.search import Hypothesis, Search, length_penalty
 from sixfold.decode.token_budget import of_one_length
 from sixfold.decode.worker_protocol import Origin
 from sixfold.decode.workers import Workers
-from sixfold.errors import ConfigError, ModelFolderError
-from sixfold.machine import choose_device, num_cores, prepare_environment
+from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import EncoderDecoder
-from sixfold.models.folder import ModelInfo, load_info, load_members, load_tokenizer
+from sixfold.models.folder import ModelInfo, load_tokenizer
 from sixfold.text import Tokenizer
 from sixfold.text.protect import protect
 from sixfold.text.spelling import UNKNOWN
@@ -291,9 +289,7 @@ def load(
     int8 is smaller and faster on a CPU, and nearly as good. With more workers, long inputs are shared among so
     many processes of one thread each.
     """
-    torch.set_num_threads(min(torch.get_num_threads(), num_cores()))  # more than are allowed would only wait
-    chosen = choose_device(device)
-    check_precision(precision, chosen)
+    chosen = ready_device(device, precision)
     models, tokenizer, info = read(Path(folder))
     others: list[EncoderDecoder] = []
     for partner in partners:
@@ -319,21 +315,7 @@ def share(
     return Workers(Origin(folders[0], tuple(folders[1:]), device, precision), num_workers)
 
 
-def check_precision(precision: Precision, device: str) -> None:
-    """Refuse a precision that would not work here."""
-    if precision == "int8" and device != "cpu":
-        raise ConfigError(f"int8 is for the CPU, but the device is {device}.", "Leave it out, or add --device cpu")
-    if not prepare_environment(precision):
-        raise ConfigError(f"This CPU cannot compute in {precision} safely.", "sixfold doctor says why.")
-
-
 def read(folder: Path) -> tuple[list[EncoderDecoder], Tokenizer, ModelInfo]:
-    """Read the models of a folder, their tokenizer and their description, all of one training."""
-    info = load_info(folder)
-    try:
-        tokenizer, models = load_tokenizer(folder, info), load_members(folder, info)
-    except ModelFolderError:
-        if load_info(folder) == info:
-            raise
-        return read(folder)  # a training replaced the model in between
+    """Read the models of a folder, their tokenizer and their description."""
+    models, tokenizer, info = read_folder(folder, "translate", load_tokenizer)
     return cast("list[EncoderDecoder]", models), tokenizer, info

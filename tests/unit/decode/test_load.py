@@ -9,7 +9,7 @@ import torch
 from tests.unit.decode.translations import SENTENCES, SPECIAL, save
 from torch import nn
 
-from sixfold.decode import translate as module
+from sixfold.decode import opening as module
 from sixfold.decode.config import DecodeConfig
 from sixfold.decode.search import Hypothesis
 from sixfold.decode.translate import Translation, Translator, load

@@ -1,0 +1,122 @@
+"""The log-probability that a decoder-only model gives to a text, token by token.
+
+A text that is longer than the context is read in windows that overlap by half: all tokens but those of the first
+window have at least half a context before them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.decode.contexts import ContextEngine
+
+TOKENS_AT_ONCE = 1024  # in one call of the engine, unless a window is longer
+LOGITS_AT_ONCE = 1 << 23
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """What a model thinks of one text, from its first token to the one that ends it."""
+
+    num_bytes: int  # of the text in UTF-8
+    tokens: tuple[int, ...] = field(repr=False)  # the end token included
+    log_probabilities: tuple[float, ...] = field(repr=False)
+
+    @property
+    def log_probability(self) -> float:
+        """Of the whole text."""
+        return math.fsum(self.log_probabilities)
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens were scored."""
+        return len(self.tokens)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """How many bits a byte of text takes: comparable between tokenizers."""
+        return -self.log_probability / math.log(2) / max(1, self.num_bytes)
+
+    @property
+    def perplexity(self) -> float:
+        """How many equally probable tokens the model seems to choose among: for models of one tokenizer."""
+        return perplexity(self.log_probability, self.num_tokens)
+
+
+def perplexity(log_probability: float, num_tokens: int) -> float:
+    """Return exp of the mean negative log-probability of a token; infinite where float cannot hold it."""
+    mean = -log_probability / max(1, num_tokens)
+    return math.exp(mean) if mean < 700 else math.inf
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of a row that is read at once; its tokens from `scored` on are scored there."""
+
+    row: int
+    begin: int
+    scored: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """How many tokens it has."""
+        return self.end - self.begin
+
+
+def windows(row: int, length: int, most: int) -> Iterator[Window]:
+    """Yield windows of at most `most` tokens over so many; those after the first begin half a window earlier."""
+    begin = scored = 0
+    while scored < length:
+        end = min(begin + most, length)
+        yield Window(row, begin, scored, end)
+        begin, scored = end - most // 2, end
+
+
+def packed(found: Iterator[Window]) -> Iterator[list[Window]]:
+    """Yield windows that are read together, in order."""
+    pack: list[Window] = []
+    for window in found:
+        if pack and sum(each.length for each in (*pack, window)) > TOKENS_AT_ONCE:
+            yield pack
+            pack = []
+        pack.append(window)
+    if pack:
+        yield pack
+
+
+@torch.inference_mode()
+def token_log_probabilities(
+    engine: ContextEngine, rows: Sequence[Sequence[int]], on_progress: OnProgress = no_progress
+) -> list[list[float]]:
+    """Return the log-probability of every token of each row but its first, given those before it."""
+    found: list[list[float]] = [[] for _ in rows]
+    of_rows = (
+        window for row, ids in enumerate(rows) for window in windows(row, len(ids) - 1, engine.max_positions)
+    )
+    for pack in packed(of_rows):
+        contexts = [engine.new_context() for _ in pack]
+        hidden = engine.read(contexts, [rows[each.row][each.begin : each.end] for each in pack])
+        for window, states in zip(pack, hidden.split([each.length for each in pack]), strict=True):
+            targets = rows[window.row][window.scored + 1 : window.end + 1]
+            found[window.row] += scored(engine, states[window.scored - window.begin :], targets)
+        on_progress(pack[-1].row)
+    return found
+
+
+def scored(engine: ContextEngine, hidden: Tensor, targets: Sequence[int]) -> list[float]:
+    """Return the log-probability of each target after its hidden state (rows, d)."""
+    ids = torch.tensor(targets, device=hidden.device)[:, None]
+    rows = max(1, LOGITS_AT_ONCE // engine.vocabulary)
+    parts = zip(hidden.split(rows), ids.split(rows), strict=True)
+    return [
+        number
+        for states, some in parts
+        for number in engine.log_probabilities(states).gather(1, some)[:, 0].tolist()
+    ]
