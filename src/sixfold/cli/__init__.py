@@ -22,6 +22,7 @@ from sixfold.cli.doctor import doctor
 from sixfold.cli.evaluate import evaluate
 from sixfold.cli.explain import explain
 from sixfold.cli.export import export
+from sixfold.cli.import_ import import_
 from sixfold.cli.plan import plan
 from sixfold.cli.score import score
 from sixfold.cli.serve import serve
@@ -43,8 +44,22 @@ app = typer.Typer(
     '"Attention Is All You Need" as real software.',
     epilog="Start with: [bold]sixfold demo[/bold]",
 )
-for command in (demo, train, translate, evaluate, score, explain, export, serve, check, plan, corpus, doctor):
-    app.command(cls=Command, help=help_of(command))(command)
+for command in (
+    demo,
+    train,
+    translate,
+    evaluate,
+    score,
+    explain,
+    export,
+    import_,
+    serve,
+    check,
+    plan,
+    corpus,
+    doctor,
+):
+    app.command(command.__name__.strip("_"), cls=Command, help=help_of(command))(command)
 
 
 def print_version(is_wanted: bool) -> None:

@@ -1,0 +1,66 @@
+"""`sixfold import`: published weights become a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sixfold.convert.import_model import Imported
+
+
+def import_(
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A Hugging Face folder, a GGUF file or a known name; if left out, these are listed."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The model folder to write.")] = None,
+    chat: Annotated[
+        str, typer.Option(help="Chat template: the model's own (auto), none, chatml, llama-3 or zephyr.")
+    ] = "auto",
+) -> None:
+    """Import a published model: GPT-2 or Llama, as a Hugging Face folder or a GGUF file.
+
+    Nothing of it is executed. Before it is written, its logits are compared with those of transformers, and for a
+    GGUF file of llama.cpp, where these are installed.
+
+    Example: sixfold import smollm2 -o smol
+    """
+    if source is None:
+        list_known()
+        return
+    from sixfold.cli.progress_bar import progress
+    from sixfold.convert.import_model import import_model
+
+    folder = output or Path(Path(source).stem)
+    with progress(f"importing {source}", unit="tensors") as on_progress:
+        imported = import_model(source, folder, chat, on_progress)
+    show(imported, folder)
+
+
+def list_known() -> None:
+    """Print the models that have a name here, a line each."""
+    from sixfold.convert.known_models import KNOWN_MODELS
+
+    for name, model in KNOWN_MODELS.items():
+        typer.echo(f"{name:<10} {model.summary}. {model.licence}; {model.origin}")
+    typer.echo("\nGet one: sixfold import smollm2 -o smol")
+
+
+def show(imported: Imported, folder: Path) -> None:
+    """Print what the model is, what it was compared with, and what to type next."""
+    info = imported.info
+    origin = info.training["imported"]
+    assert isinstance(origin, dict)
+    for name, value in origin.items():
+        typer.echo(f"  {name:<9} {value}")
+    typer.echo(f"  weights   stored as {info.dtype}, the same values as published")
+    for each in imported.comparisons:
+        difference = f"{each.measure} {each.difference:.1e} (allowed {each.allowed:.1e})"
+        typer.echo(f"  compared  {each.num_tokens:,} tokens with {each.reference}: {difference}")
+    if not imported.comparisons:
+        typer.echo("  compared  with nothing: pip install 'sixfold[export]' has transformers to compare with")
+    prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
+    typer.echo(f"\nNext: sixfold generate {folder} {prompt}")

@@ -1,0 +1,91 @@
+"""Proof of an import or an export of a decoder-only model: logits and tokens are those of another program.
+
+Shapes: T positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from sixfold.data.corpora.phrasebook import sentences
+from sixfold.errors import WorkError
+from sixfold.models.decoder_only import DecoderOnly
+from sixfold.text import AnyTokenizer
+
+TOLERANCE = 1e-4  # of a logit, or where logits are large, of the largest: float32 sums in another order differ
+TEXTS = (
+    *(english for english, _ in islice(sentences(), 20)),
+    "1,234.50 € on 2024-02-29?\n\n\tdef f(x):\n        return x  # naïve café – “ÀÉ” 日本語 🙂\n",
+    "  spaces  in front,  between and behind  ",
+    "I'll say we've 12345 CamelCase words; isn't THAT'S nice?!... Straße,\r\nДа, привет мир\n",
+)
+LONGEST = 256  # positions of a row
+ROWS = 8
+
+Logits = Callable[[Tensor], Tensor]  # from tokens (1, T) to logits (T, V)
+Encode = Callable[[str], list[int]]
+
+
+@dataclass(frozen=True)
+class LogitComparison:
+    """What agreed."""
+
+    reference: str
+    num_tokens: int
+    measure: str
+    difference: float
+    allowed: float
+
+
+@torch.inference_mode()
+def compare_logits(
+    ours: DecoderOnly, theirs: Logits, rows: Sequence[list[int]], reference: str
+) -> LogitComparison:
+    """Return how much the logits of two programs differ at most; too much is an error."""
+    largest, scale = 0.0, 1.0
+    for row in rows:
+        tokens = torch.tensor([row])
+        our, their = ours(tokens)[0], theirs(tokens)
+        difference = float((our - their).abs().max())
+        largest = difference if not difference <= largest else largest  # NaN too
+        scale = max(scale, float(our.abs().max()))
+    if not largest <= TOLERANCE * scale:
+        raise WorkError(
+            f"The logits differ from those of {reference} by {largest:.1e}; at most {TOLERANCE * scale:.1e} "
+            "was expected. Nothing was written."
+        )
+    measure = "largest difference of a logit"
+    return LogitComparison(reference, sum(map(len, rows)), measure, largest, TOLERANCE * scale)
+
+
+def sample_rows(tokenizer: AnyTokenizer, start: int | None, max_positions: int) -> list[list[int]]:
+    """Return texts as tokens, a few to a row, and tokens drawn from the whole vocabulary."""
+    longest = min(LONGEST, max_positions)
+    begin = [] if start is None else [start]
+    drawn = torch.randint(tokenizer.vocabulary, (2, longest), generator=torch.Generator().manual_seed(1))
+    texts = [[*begin, *tokenizer.encode(text)][:longest] for text in TEXTS]
+    return [*islice((row for row in texts[::-1] if row), ROWS), *drawn.tolist()]
+
+
+def compare_tokens(ours: AnyTokenizer, theirs: Encode, reference: str) -> int:
+    """Return how many tokens of the texts are the same; one that differs is an error."""
+    count = 0
+    for text in TEXTS:
+        our, their = ours.encode(text), theirs(text)
+        if our != their:
+            raise WorkError(
+                f"The tokens of a text differ from those of {reference}. Nothing was written.\n"
+                f"  text:  {text!r}\n  here:  {shown(our)}\n  there: {shown(their)}"
+            )
+        count += len(our)
+    return count
+
+
+def shown(ids: Sequence[int]) -> str:
+    """Return the first tokens."""
+    return " ".join(map(str, ids[:30])) + (" …" if len(ids) > 30 else "")

@@ -1,0 +1,75 @@
+"""Configurations of published models: a table of names, and what is refused by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sixfold.convert.name_table import Table
+from sixfold.errors import ConfigError, ModelFolderError
+from sixfold.models.decoder_only import DecoderOnlyConfig
+from sixfold.nn.config import Activation
+
+Fields = Mapping[str, str]  # from our name to theirs
+
+
+@dataclass(frozen=True)
+class HuggingFaceFormat:
+    """A class of Hugging Face's transformers: names and configuration, in both directions."""
+
+    architecture: str
+    model_type: str
+    table: Table
+    read_config: Callable[[Mapping[str, Any]], DecoderOnlyConfig]
+    write_config: Callable[[DecoderOnlyConfig], dict[str, Any]]
+    ignored: tuple[re.Pattern[str], ...]  # tensors that are no weights
+    prefix: str = ""  # of names, which some files leave out
+
+
+# What a wrong value in a configuration raises before it is seen to be wrong.
+WRONG_VALUES = (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError, ConfigError)
+
+# What no class of theirs has; any other value than ours has by default is refused.
+NEVER = {"scaled_embedding": False}
+
+
+def renamed(content: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return the fields under our names."""
+    for theirs in fields.values():
+        if theirs not in content:
+            raise ModelFolderError(f"config.json has no {theirs}.")
+    return {ours: content[theirs] for ours, theirs in fields.items()}
+
+
+def activation_of(content: Mapping[str, Any], field: str, known: Mapping[str, Activation]) -> Activation:
+    """Return our name of an activation."""
+    name = content[field]
+    if not isinstance(name, str) or name not in known:
+        raise ModelFolderError(
+            f"config.json has {field}={str(name)[:40]!r}, which Sixfold does not compute.",
+            f"Known: {', '.join(known)}.",
+        )
+    return known[name]
+
+
+def refuse_choice(content: Mapping[str, Any], field: str, usual: object) -> None:
+    """Refuse a field that says something else than usual."""
+    if content.get(field, usual) != usual:
+        raise ModelFolderError(
+            f"config.json has {field}={str(content[field])[:40]}, which Sixfold does not compute; {usual} works."
+        )
+
+
+def refuse_not_ours(config: DecoderOnlyConfig, needed: Mapping[str, object], format_name: str) -> None:
+    """Refuse a model of ours that a foreign class cannot express, and say why."""
+    if config.key_value_heads == config.heads:
+        config = config.model_copy(update={"key_value_heads": 0})  # says the same
+    for name, value in {**needed, **NEVER}.items():
+        found = getattr(config, name)
+        if found != value:
+            raise ConfigError(f"{format_name} cannot express model.{name}={found}; it has {value}.")
+    d_k, d_v = config.head_widths
+    if d_k != d_v:
+        raise ConfigError(f"{format_name} has one width of heads; this model has d_k={d_k} and d_v={d_v}.")

@@ -1,0 +1,245 @@
+"""Hugging Face folders of decoder-only models: GPT-2 and Llama, read and written. Nothing in them is executed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.convert import huggingface_gpt2, huggingface_llama
+from sixfold.convert.compare_logits import Encode, Logits
+from sixfold.convert.foreign_config import WRONG_VALUES, HuggingFaceFormat
+from sixfold.convert.name_table import to_ours, to_theirs
+from sixfold.convert.published import Published, TokenNames, published, whole_number
+from sixfold.convert.safetensors_folder import SafetensorsFolder, read_json
+from sixfold.errors import ModelFolderError
+from sixfold.models.decoder_only import DecoderOnlyConfig
+from sixfold.models.folder import Json, first_problem
+from sixfold.models.weights import Weights
+from sixfold.text.tokenizer_json import FILE_NAME, LARGEST_FILE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+JINJA = "chat_template.jinja"
+FORMATS = {each.FORMAT.architecture: each.FORMAT for each in (huggingface_gpt2, huggingface_llama)}
+TIED_HEAD = re.compile(r"lm_head\.weight")  # some files hold the embedding twice
+
+
+def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) -> Published:
+    """Read a folder; `chat` says which template the model gets."""
+    content = read_json(folder / CONFIG)
+    format_ = architecture_of(content)
+    config = read_config(format_, content)
+    names = token_names(folder, content)
+    tokenizer, jinja = read_tokenizer(folder), read_jinja(folder)
+    ignored = (*format_.ignored, TIED_HEAD) if config.tied else format_.ignored
+    with SafetensorsFolder(folder) as files:
+        tensors = Prefixed(files, format_.prefix)
+        weights = to_ours(tensors, config, format_.table, str(folder), ignored, on_progress)
+    return published(config, weights, tokenizer, names, jinja, chat, origin_of(folder, format_))
+
+
+def architecture_of(content: Mapping[str, Any]) -> HuggingFaceFormat:
+    """Return the table for a model's class."""
+    names = content.get("architectures") or [
+        name for name, format_ in FORMATS.items() if content.get("model_type") == format_.model_type
+    ]
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in FORMATS:
+        raise ModelFolderError(
+            f"config.json describes {str(names)[:80]}, which Sixfold does not import.",
+            f"Known: {', '.join(FORMATS)}.",
+        )
+    if content.get("quantization_config"):
+        raise ModelFolderError("config.json has a quantization_config; only float weights are imported.")
+    return FORMATS[names[0]]
+
+
+def read_config(format_: HuggingFaceFormat, content: Mapping[str, Any]) -> DecoderOnlyConfig:
+    """Return our configuration of the same model."""
+    try:
+        return format_.read_config(content)
+    except WRONG_VALUES as error:
+        raise ModelFolderError(f"config.json cannot be used: {first_problem(error)}") from error
+
+
+class Prefixed:
+    """The tensors of files whose names may leave out what all of them begin with."""
+
+    def __init__(self, files: SafetensorsFolder, prefix: str) -> None:
+        self.files = files
+        has_prefix = not prefix or any(name.startswith(prefix) for name in files.shapes())
+        self.stored = {
+            name if has_prefix or name.startswith("lm_head.") else prefix + name: name for name in files.shapes()
+        }
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shape of every tensor."""
+        shapes = self.files.shapes()
+        return {name: shapes[stored] for name, stored in self.stored.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Return a tensor in the precision it is stored in."""
+        return self.files.read(self.stored[name])
+
+
+# The tokenizer
+
+
+def read_tokenizer(folder: Path) -> bytes:
+    """Return tokenizer.json."""
+    path = folder / FILE_NAME
+    if not path.is_file():
+        raise ModelFolderError(f"{folder} has no {FILE_NAME}.", "Tokenizers in other files are not imported.")
+    if path.stat().st_size > LARGEST_FILE:
+        raise ModelFolderError(f"{path} has more than {LARGEST_FILE:,} bytes.")
+    return path.read_bytes()
+
+
+def token_names(folder: Path, config: Mapping[str, Any]) -> TokenNames:
+    """Return what the folder's configurations say of special tokens; that of generation comes first."""
+    said = read_optional(folder / TOKENIZER)
+    ids = {
+        **config,
+        **{name: value for name, value in read_optional(folder / GENERATION).items() if value is not None},
+    }
+    described = read_json(folder / FILE_NAME) if (folder / FILE_NAME).is_file() else {}
+    known = {
+        str(token.get("content")): token.get("id")
+        for token in described.get("added_tokens") or []
+        if isinstance(token, dict)
+    }
+    found: dict[str, int | None] = {}
+    for name in ("bos", "eos", "pad", "unk"):
+        written = said.get(f"{name}_token")
+        text = written.get("content") if isinstance(written, dict) else written
+        found[name] = whole_number(ids.get(f"{name}_token_id"))
+        if found[name] is None and isinstance(text, str):
+            found[name] = whole_number(known.get(text))
+    starts = found["bos"] is not None and (
+        said.get("add_bos_token") is True or puts_first(described, known, found["bos"])
+    )
+    return TokenNames(found["bos"], found["eos"], found["pad"], found["unk"], starts)
+
+
+def puts_first(described: Mapping[str, Any], known: Mapping[str, Any], bos: int | None) -> bool:
+    """Return whether a tokenizer.json puts a token before every text."""
+    processor = described.get("post_processor") or {}
+    steps = processor.get("processors") or [processor] if isinstance(processor, dict) else []
+    singles = [step.get("single") or [] for step in steps if isinstance(step, dict)]
+    firsts = [single[0] for single in singles if isinstance(single, list) and single]
+    names = [first.get("SpecialToken", {}).get("id") for first in firsts if isinstance(first, dict)]
+    return any(known.get(str(name)) == bos for name in names)
+
+
+def read_optional(path: Path) -> dict[str, Any]:
+    """Read a JSON object, or nothing if there is no such file."""
+    return read_json(path) if path.is_file() else {}
+
+
+def read_jinja(folder: Path) -> str | None:
+    """Return the text of the chat template, if there is one."""
+    path = folder / JINJA
+    if path.is_file():
+        if path.stat().st_size > LARGEST_FILE:
+            raise ModelFolderError(f"{path} has more than {LARGEST_FILE:,} bytes.")
+        return path.read_text(encoding="utf-8", errors="replace")
+    template = read_optional(folder / TOKENIZER).get("chat_template")
+    if isinstance(template, list):  # several, by name
+        named = {str(each.get("name")): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def origin_of(folder: Path, format_: HuggingFaceFormat) -> dict[str, Json]:
+    """Return what the folder says of where it came from."""
+    return {"name": folder.resolve().name, "format": f"Hugging Face, {format_.architecture}"}
+
+
+# The same model by transformers
+
+
+def name_of_reference() -> str:
+    """Return the name and version of the package."""
+    import transformers
+
+    return f"transformers {transformers.__version__}"
+
+
+def is_installed() -> bool:
+    """Whether the package is there to compare with."""
+    return importlib.util.find_spec("transformers") is not None
+
+
+def be_quiet() -> None:
+    """Tell Hugging Face, before it is imported, that it has nothing to fetch and nothing to say to developers."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def reference(folder: Path) -> Logits | None:
+    """Return the logits by transformers of the model in a folder, or None without the package."""
+    if not is_installed():
+        return None
+    be_quiet()
+    import transformers
+
+    architecture = architecture_of(read_json(folder / CONFIG)).architecture
+    # This one class of the package itself, never code of the folder; safetensors, never pickles.
+    model = getattr(transformers, architecture).from_pretrained(
+        folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True
+    )
+    return logits_of(model)
+
+
+def reference_of_weights(config: DecoderOnlyConfig, weights: Weights) -> Logits | None:
+    """Return the logits by transformers of a model with these weights, or None without the package."""
+    if not is_installed():
+        return None
+    be_quiet()
+    return logits_of(their_model(config, weights))
+
+
+def their_model(config: DecoderOnlyConfig, weights: Weights) -> PreTrainedModel:
+    """Return a model of ours as one of transformers, or refuse with the reason."""
+    import transformers
+
+    format_ = format_of(config)
+    make_config = transformers.CONFIG_MAPPING[format_.model_type]
+    model: PreTrainedModel = getattr(transformers, format_.architecture)(
+        make_config(**format_.write_config(config))
+    )
+    state = to_theirs(weights, config, format_.table)
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    assert not unexpected, unexpected
+    assert set(missing) <= {"lm_head.weight"}, missing
+    model.tie_weights()
+    return model
+
+
+def logits_of(model: PreTrainedModel) -> Logits:
+    """Return the function from tokens (1, T) to logits (T, V)."""
+    model.eval()
+    return lambda tokens: cast("Tensor", model(tokens).logits[0])
+
+
+def encoder(folder: Path) -> Encode:
+    """Return the tokenizer of a folder as the package `tokenizers` has it."""
+    from tokenizers import Tokenizer
+
+    engine = Tokenizer.from_file(str(folder / FILE_NAME))
+    return lambda text: list(engine.encode(text, add_special_tokens=False).ids)
+
+
+def format_of(config: DecoderOnlyConfig) -> HuggingFaceFormat:
+    """Return the class that a model of ours may be."""
+    return huggingface_llama.FORMAT if config.positions == "rotary" else huggingface_gpt2.FORMAT

@@ -1,0 +1,105 @@
+"""GPT-2 in Hugging Face's names: `GPT2LMHeadModel`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sixfold.convert.foreign_config import (
+    Fields,
+    HuggingFaceFormat,
+    activation_of,
+    refuse_choice,
+    refuse_not_ours,
+    renamed,
+)
+from sixfold.convert.name_table import Stored, Table
+from sixfold.errors import ConfigError
+from sixfold.models.decoder_only import GPT, DecoderOnlyConfig
+from sixfold.nn.config import Activation
+
+FIELDS: Fields = {
+    "vocabulary": "vocab_size",
+    "max_positions": "n_positions",
+    "d_model": "n_embd",
+    "layers": "n_layer",
+    "heads": "n_head",
+    "d_ff": "n_inner",
+    "norm_epsilon": "layer_norm_epsilon",
+    "tied": "tie_word_embeddings",
+    "dropout": "resid_pdrop",
+}
+DEFAULTS: dict[str, Any] = {  # what a config.json means that leaves a field out
+    "n_inner": None,
+    "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": True,
+    "resid_pdrop": 0.1,
+    "activation_function": "gelu_new",
+}
+PLAIN = {"norm_kind": "layer", "gated": False, "feed_forward_bias": True, "key_value_heads": 0}
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "quick_gelu": "quick_gelu",
+}
+
+TABLE: Table = {
+    "stem.embedding.weight": (Stored("transformer.wte.weight"),),
+    "stem.positions.table": (Stored("transformer.wpe.weight"),),
+    "stack.layers.{}.self_attention_norm.weight": (Stored("transformer.h.{}.ln_1.weight"),),
+    "stack.layers.{}.self_attention_norm.bias": (Stored("transformer.h.{}.ln_1.bias"),),
+    "stack.layers.{}.self_attention.project.weight": (Stored("transformer.h.{}.attn.c_attn.weight", True),),
+    "stack.layers.{}.self_attention.project.bias": (Stored("transformer.h.{}.attn.c_attn.bias"),),
+    "stack.layers.{}.self_attention.output.weight": (Stored("transformer.h.{}.attn.c_proj.weight", True),),
+    "stack.layers.{}.self_attention.output.bias": (Stored("transformer.h.{}.attn.c_proj.bias"),),
+    "stack.layers.{}.feed_forward_norm.weight": (Stored("transformer.h.{}.ln_2.weight"),),
+    "stack.layers.{}.feed_forward_norm.bias": (Stored("transformer.h.{}.ln_2.bias"),),
+    "stack.layers.{}.feed_forward.inner.weight": (Stored("transformer.h.{}.mlp.c_fc.weight", True),),
+    "stack.layers.{}.feed_forward.inner.bias": (Stored("transformer.h.{}.mlp.c_fc.bias"),),
+    "stack.layers.{}.feed_forward.outer.weight": (Stored("transformer.h.{}.mlp.c_proj.weight", True),),
+    "stack.layers.{}.feed_forward.outer.bias": (Stored("transformer.h.{}.mlp.c_proj.bias"),),
+    "stack.norm.weight": (Stored("transformer.ln_f.weight"),),
+    "stack.norm.bias": (Stored("transformer.ln_f.bias"),),
+    "head.weight": (Stored("lm_head.weight"),),
+}
+
+
+def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
+    """Return the configuration of the same model, or refuse what we do not compute."""
+    content = DEFAULTS | {**content}
+    refuse_choice(content, "add_cross_attention", False)
+    refuse_choice(content, "scale_attn_by_inverse_layer_idx", False)
+    choices = renamed(content, FIELDS)
+    choices["d_ff"] = choices["d_ff"] or 4 * int(choices["d_model"])
+    choices["activation"] = activation_of(content, "activation_function", ACTIVATIONS)
+    choices["score_scale"] = 0.0 if content.get("scale_attn_weights", True) else 1.0
+    return DecoderOnlyConfig(**{**GPT, **choices})
+
+
+def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
+    """Return config.json of the same model, or refuse a model that GPT-2's class cannot express."""
+    refuse_not_ours(config, {**GPT, **PLAIN, "activation": config.activation}, "Hugging Face's GPT-2")
+    if config.head_widths[0] * config.heads != config.d_model:
+        raise ConfigError("Hugging Face's GPT-2 has heads that share d_model evenly; this model sets d_k.")
+    if config.score_scale not in (0.0, 1.0):
+        raise ConfigError(f"Hugging Face's GPT-2 cannot express model.score_scale={config.score_scale:g}.")
+    content = {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+    dropout = {"embd_pdrop": config.dropout, "attn_pdrop": 0.0}
+    return {**content, **dropout, "activation_function": activation, "scale_attn_weights": not config.score_scale}
+
+
+FORMAT = HuggingFaceFormat(
+    "GPT2LMHeadModel",
+    "gpt2",
+    TABLE,
+    read_config,
+    write_config,
+    ignored=(re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)"),),  # masks, in older files
+    prefix="transformer.",  # the files of GPT-2 itself leave it out
+)

@@ -1,0 +1,125 @@
+"""Llama in Hugging Face's names: `LlamaForCausalLM`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sixfold.convert.foreign_config import (
+    Fields,
+    HuggingFaceFormat,
+    activation_of,
+    refuse_choice,
+    refuse_not_ours,
+    renamed,
+)
+from sixfold.convert.name_table import Stored, Table
+from sixfold.errors import ModelFolderError
+from sixfold.models.decoder_only import LLAMA, DecoderOnlyConfig
+from sixfold.nn.config import Activation
+
+MOST_POSITIONS = 65536  # that a model of ours may have
+
+FIELDS: Fields = {
+    "vocabulary": "vocab_size",
+    "max_positions": "max_position_embeddings",
+    "d_model": "hidden_size",
+    "d_ff": "intermediate_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "key_value_heads": "num_key_value_heads",
+    "norm_epsilon": "rms_norm_eps",
+    "attention_bias": "attention_bias",
+    "feed_forward_bias": "mlp_bias",
+    "tied": "tie_word_embeddings",
+}
+DEFAULTS: dict[str, Any] = {  # what a config.json means that leaves a field out
+    "max_position_embeddings": 2048,
+    "num_key_value_heads": None,
+    "rms_norm_eps": 1e-6,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+}
+ACTIVATIONS: dict[str, Activation] = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu": "gelu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "relu": "relu",
+}
+
+ATTENTION = "model.layers.{}.self_attn"
+TABLE: Table = {
+    "stem.embedding.weight": (Stored("model.embed_tokens.weight"),),
+    "stack.layers.{}.self_attention_norm.weight": (Stored("model.layers.{}.input_layernorm.weight"),),
+    "stack.layers.{}.self_attention.project.weight": (
+        Stored(f"{ATTENTION}.q_proj.weight"),
+        Stored(f"{ATTENTION}.k_proj.weight"),
+        Stored(f"{ATTENTION}.v_proj.weight"),
+    ),
+    "stack.layers.{}.self_attention.project.bias": (
+        Stored(f"{ATTENTION}.q_proj.bias"),
+        Stored(f"{ATTENTION}.k_proj.bias"),
+        Stored(f"{ATTENTION}.v_proj.bias"),
+    ),
+    "stack.layers.{}.self_attention.output.weight": (Stored(f"{ATTENTION}.o_proj.weight"),),
+    "stack.layers.{}.self_attention.output.bias": (Stored(f"{ATTENTION}.o_proj.bias"),),
+    "stack.layers.{}.feed_forward_norm.weight": (Stored("model.layers.{}.post_attention_layernorm.weight"),),
+    "stack.layers.{}.feed_forward.inner.weight": (Stored("model.layers.{}.mlp.gate_proj.weight"),),
+    "stack.layers.{}.feed_forward.inner.bias": (Stored("model.layers.{}.mlp.gate_proj.bias"),),
+    "stack.layers.{}.feed_forward.gate.weight": (Stored("model.layers.{}.mlp.up_proj.weight"),),
+    "stack.layers.{}.feed_forward.gate.bias": (Stored("model.layers.{}.mlp.up_proj.bias"),),
+    "stack.layers.{}.feed_forward.outer.weight": (Stored("model.layers.{}.mlp.down_proj.weight"),),
+    "stack.layers.{}.feed_forward.outer.bias": (Stored("model.layers.{}.mlp.down_proj.bias"),),
+    "stack.norm.weight": (Stored("model.norm.weight"),),
+    "head.weight": (Stored("lm_head.weight"),),
+}
+
+
+def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
+    """Return the configuration of the same model, or refuse what we do not compute."""
+    content = DEFAULTS | {**content}
+    choices = renamed(content, FIELDS)
+    choices["key_value_heads"] = choices["key_value_heads"] or choices["heads"]
+    choices["max_positions"] = min(int(choices["max_positions"]), MOST_POSITIONS)
+    choices["activation"] = activation_of(content, "hidden_act", ACTIVATIONS)
+    choices["rotary_base"] = rotary_base(content)
+    if width := content.get("head_dim"):
+        choices |= {"d_k": width, "d_v": width}
+    return DecoderOnlyConfig(**{**LLAMA, "dropout": 0.0, **choices})
+
+
+def rotary_base(content: Mapping[str, Any]) -> float:
+    """Return the base of rotary positions; a scaling of theirs is refused."""
+    refuse_choice(content, "partial_rotary_factor", 1.0)
+    scaling = content.get("rope_parameters") or content.get("rope_scaling") or {}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    if kind != "default":
+        raise ModelFolderError(f"config.json scales rotary positions ({kind}), which Sixfold does not compute.")
+    refuse_choice(scaling, "partial_rotary_factor", 1.0)
+    return float(scaling.get("rope_theta", content.get("rope_theta", 10_000.0)))
+
+
+def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
+    """Return config.json of the same model, or refuse a model that Llama's class cannot express."""
+    free = {"activation": config.activation, "feed_forward_bias": config.feed_forward_bias, "score_scale": 0.0}
+    refuse_not_ours(config, {**LLAMA, **free}, "Hugging Face's Llama")
+    content = {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+    rotary = {"rope_theta": config.rotary_base, "rope_type": "default"}
+    heads = {"head_dim": config.head_widths[0], "num_key_value_heads": config.key_value_heads or config.heads}
+    return {**content, **heads, "hidden_act": activation, "rope_parameters": rotary, "attention_dropout": 0.0}
+
+
+FORMAT = HuggingFaceFormat(
+    "LlamaForCausalLM",
+    "llama",
+    TABLE,
+    read_config,
+    write_config,
+    ignored=(re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq"),),  # in older files
+)

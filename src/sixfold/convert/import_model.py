@@ -1,0 +1,105 @@
+"""A Hugging Face folder or a GGUF file becomes a model folder, once its logits were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.convert import gguf, huggingface_decoder_only, llama_cpp
+from sixfold.convert.compare_logits import LogitComparison, compare_logits, compare_tokens, sample_rows
+from sixfold.convert.exported_folder import new_folder
+from sixfold.convert.gguf_file import MAGIC
+from sixfold.convert.known_models import KNOWN_MODELS, fetched
+from sixfold.convert.published import Published, write
+from sixfold.errors import ModelFolderError
+from sixfold.models.decoder_only import DecoderOnly
+from sixfold.models.folder import CONFIG, Json, ModelInfo, load_any_tokenizer, load_info, load_members
+from sixfold.text.published_tokenizer import PublishedTokenizer
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model folder that was written, and what it was compared with, if another program is installed."""
+
+    info: ModelInfo
+    comparisons: tuple[LogitComparison, ...]
+
+
+def import_model(source: str, out: Path, chat: str = "auto", on_progress: OnProgress = no_progress) -> Imported:
+    """Write a published model as a model folder; `source` is a folder, a GGUF file or a known name."""
+    known = KNOWN_MODELS.get(source)
+    if known is None or Path(source).exists():
+        return import_path(Path(source), out, chat, {}, on_progress)
+    with fetched(known, on_progress) as path:
+        return import_path(path, out, chat, {"licence": known.licence, "origin": known.origin}, on_progress)
+
+
+def import_path(path: Path, out: Path, chat: str, origin: Mapping[str, Json], on_progress: OnProgress) -> Imported:
+    """Write a published model in a folder or a file as a model folder."""
+    file = gguf_file_of(path)
+    with new_folder(out) as temporary:
+        if file is None:
+            model = huggingface_decoder_only.read_folder(path, chat, on_progress)
+        else:
+            model = gguf.read_file(file, chat, on_progress)
+        model = replace(model, origin={**model.origin, **origin})
+        info = write(model, temporary)
+        comparisons = compare_folder(temporary, path) if file is None else compare_file(temporary, file, model)
+    return Imported(info, comparisons)
+
+
+def gguf_file_of(path: Path) -> Path | None:
+    """Return the GGUF file that a path leads to, or None for a Hugging Face folder."""
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) == MAGIC:
+                return path
+        raise ModelFolderError(f"{path} is no GGUF file.", "Give a GGUF file or a Hugging Face folder.")
+    if not path.is_dir():
+        known = f"Known names: {', '.join(KNOWN_MODELS)}."
+        raise ModelFolderError(f"There is no folder or file {path}, and no known model of that name.", known)
+    if (path / huggingface_decoder_only.CONFIG).is_file():
+        return None
+    if (path / CONFIG).is_file():
+        raise ModelFolderError(f"{path} is a model folder of Sixfold already.", f"sixfold generate {path}")
+    files = sorted(path.glob("*.gguf"))
+    if len(files) == 1:
+        return files[0]
+    raise ModelFolderError(
+        f"{path} has no config.json and {len(files)} GGUF files.", "Name the one file to import."
+    )
+
+
+def compare_folder(folder: Path, source: Path) -> tuple[LogitComparison, ...]:
+    """Compare what was written with what the package transformers makes of the same Hugging Face folder."""
+    model, tokenizer, start = opened(folder)
+    reference = huggingface_decoder_only.reference(source)
+    if reference is None:
+        return ()
+    compare_tokens(tokenizer, huggingface_decoder_only.encoder(source), "the package tokenizers")
+    rows = sample_rows(tokenizer, start, model.config.max_positions)
+    return (compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference()),)
+
+
+def compare_file(folder: Path, source: Path, published: Published) -> tuple[LogitComparison, ...]:
+    """Compare what was written with transformers on the same weights, and with llama.cpp on the file itself."""
+    model, tokenizer, start = opened(folder)
+    rows = sample_rows(tokenizer, start, model.config.max_positions)
+    found = []
+    reference = huggingface_decoder_only.reference_of_weights(published.config, published.weights)
+    if reference is not None:
+        found.append(compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference()))
+    if llama_cpp.is_installed():
+        found.append(llama_cpp.compare_logits_of(source, model, tokenizer, rows))
+    return tuple(found)
+
+
+def opened(folder: Path) -> tuple[DecoderOnly, PublishedTokenizer, int | None]:
+    """Return the model, the tokenizer and the first token of texts from a model folder, as its users get them."""
+    info = load_info(folder)
+    [model] = load_members(folder, info)
+    tokenizer = cast("PublishedTokenizer", load_any_tokenizer(folder, info))
+    return cast("DecoderOnly", model), tokenizer, info.processors["text"].decoder_start

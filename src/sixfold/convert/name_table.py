@@ -1,0 +1,166 @@
+"""Where each tensor of ours stands in a foreign file: one table of names, used in both directions.
+
+A name of ours may hold `{}` for the number of a layer, and so do the foreign ones beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from sixfold.callbacks import OnProgress, no_progress
+from sixfold.errors import ModelFolderError
+from sixfold.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from sixfold.models.weights import Weights, weights_of
+from sixfold.nn.attention import MultiHeadAttention
+
+LAYER = re.compile(r"(?<=stack\.layers\.)\d+(?=\.)")
+FUSED = "self_attention.project."  # W^Q, W^K and W^V, one below the other
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor of a foreign file, and how it differs from ours."""
+
+    name: str
+    is_transposed: bool = False
+    turned_heads: Literal["", "query", "key"] = ""  # whose rotary pairs stand side by side: ours are D/2 apart
+
+
+Table = Mapping[str, tuple[Stored, ...]]  # several tensors stand one below the other in ours
+
+
+class ForeignTensors(Protocol):
+    """The tensors of a foreign file, whose header was checked."""
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shape of every tensor."""
+
+    def read(self, name: str) -> Tensor:
+        """Return a tensor, in the precision it is stored in or, if it is quantised, in float32."""
+
+
+def empty_weights(config: DecoderOnlyConfig) -> Weights:
+    """Return the tensors that a model has, without memory for their numbers."""
+    with torch.device("meta"):
+        return weights_of(DecoderOnly(config))
+
+
+def stored_parts(name: str, table: Table) -> tuple[Stored, ...]:
+    """Return what a tensor of ours is made of."""
+    layer = LAYER.search(name)
+    number = layer.group() if layer else ""
+    return tuple(replace(part, name=part.name.replace("{}", number)) for part in table[LAYER.sub("{}", name)])
+
+
+def part_sizes(name: str, whole: Tensor, config: DecoderOnlyConfig, parts: int) -> list[int]:
+    """Return how many rows of ours each part holds."""
+    if parts == 1:
+        return [whole.size(0)]
+    assert FUSED in name
+    with torch.device("meta"):
+        return MultiHeadAttention(config).sizes
+
+
+def parts_of(name: str, whole: Tensor, config: DecoderOnlyConfig, table: Table) -> Iterator[tuple[Stored, Tensor]]:
+    """Yield each foreign tensor that ours is made of, with its rows of ours."""
+    parts = stored_parts(name, table)
+    yield from zip(parts, whole.split(part_sizes(name, whole, config, len(parts))), strict=True)
+
+
+def to_theirs(weights: Weights, config: DecoderOnlyConfig, table: Table) -> Weights:
+    """Return all weights under their foreign names."""
+    return {
+        part.name: as_theirs(part, rows, config)
+        for name, whole in weights.items()
+        for part, rows in parts_of(name, whole, config, table)
+    }
+
+
+def as_theirs(part: Stored, rows: Tensor, config: DecoderOnlyConfig) -> Tensor:
+    """Return one foreign tensor."""
+    if part.turned_heads:
+        halves = rows.unflatten(0, (num_heads(part, config), 2, -1))
+        rows = halves.transpose(1, 2).flatten(0, 2)
+    return (rows.t() if part.is_transposed else rows).contiguous()
+
+
+def as_ours(part: Stored, tensor: Tensor, config: DecoderOnlyConfig) -> Tensor:
+    """Return the rows of ours that a foreign tensor holds."""
+    rows = tensor.t() if part.is_transposed else tensor
+    if part.turned_heads:
+        pairs = rows.unflatten(0, (num_heads(part, config), -1, 2))
+        rows = pairs.transpose(1, 2).flatten(0, 2)
+    return rows
+
+
+def num_heads(part: Stored, config: DecoderOnlyConfig) -> int:
+    """Return how many heads a projection has."""
+    return config.heads if part.turned_heads == "query" else config.key_value_heads or config.heads
+
+
+def to_ours(
+    tensors: ForeignTensors,
+    config: DecoderOnlyConfig,
+    table: Table,
+    source: str,
+    ignored: Collection[re.Pattern[str]] = (),
+    on_progress: OnProgress = no_progress,
+) -> Weights:
+    """Read a model's weights, once the foreign file was seen to hold exactly these.
+
+    `source` names the file in errors, `ignored` names are no weights; `on_progress` gets how many were read.
+    """
+    empty = empty_weights(config)
+    refuse_other_tensors(tensors, empty, config, table, source, ignored)
+    weights: Weights = {}
+    for done, (name, whole) in enumerate(empty.items(), start=1):
+        parts = [as_ours(part, read(tensors, part.name, source), config) for part in stored_parts(name, table)]
+        weights[name] = (torch.cat(parts) if len(parts) > 1 else parts[0]).contiguous()
+        assert weights[name].shape == whole.shape
+        on_progress(done)
+    return weights
+
+
+def refuse_other_tensors(
+    tensors: ForeignTensors,
+    empty: Weights,
+    config: DecoderOnlyConfig,
+    table: Table,
+    source: str,
+    ignored: Collection[re.Pattern[str]],
+) -> None:
+    """Refuse tensors that are missing, unknown, or of another shape than the configuration says."""
+    expected = {
+        part.name: tuple(as_theirs(part, rows, config).shape)
+        for name, whole in empty.items()
+        for part, rows in parts_of(name, whole, config, table)
+    }
+    found = {
+        name: shape for name, shape in tensors.shapes().items() if not any(p.fullmatch(name) for p in ignored)
+    }
+    for name, shape in expected.items():
+        if name not in found:
+            raise ModelFolderError(f"{source} has no tensor {name}, which its configuration asks for.")
+        if found[name] != shape:
+            raise ModelFolderError(
+                f"{source}: {name} should have the shape {shape} by its configuration, but has {found[name]}."
+            )
+    if odd := sorted(found.keys() - expected.keys()):
+        raise ModelFolderError(
+            f"{source} has the tensor {odd[0]}, which no part of this kind of model is.",
+            "It may be a variant of the architecture that Sixfold does not compute.",
+        )
+
+
+def read(tensors: ForeignTensors, name: str, source: str) -> Tensor:
+    """Return a tensor of finite numbers."""
+    tensor = tensors.read(name)
+    if not tensor.isfinite().all():
+        raise ModelFolderError(f"{source}: {name} holds numbers that are not finite.")
+    return tensor
