@@ -23,15 +23,16 @@ def best_of(pieces: Pieces, scores: Sequence[Sequence[float]], count: int, eos: 
 
     What is looked at before the next piece is made is still in the processor's cache.
     """
-    found = Extensions([], [], [], [], [])
+    found, begin = Extensions([], [], [], [], []), 0
     for logits, log_total in pieces:
-        begin = len(found.scores)
-        before = torch.tensor(scores[begin : begin + log_total.numel() // len(scores[0])], dtype=logits.dtype)
+        end = begin + log_total.numel() // len(scores[0])
+        before = torch.tensor(scores[begin:end], dtype=logits.dtype)
         offsets = before.to(logits.device) - log_total.view_as(before)  # (S, K)
         best, parents, tokens = best_extensions(logits.unflatten(0, offsets.shape), offsets, count)
-        found.scores.extend(best.tolist())
-        found.parents.extend(parents.tolist())
-        found.tokens.extend(tokens.tolist())
+        found.scores.extend(best.flatten().tolist())
+        found.parents.extend(parents.flatten().tolist())
+        found.tokens.extend(tokens.flatten().tolist())
+        begin = end
         found.ends.extend((logits[:, eos] - log_total).tolist())
         found.most_probable.extend(logits.argmax(dim=1).tolist())
     return found

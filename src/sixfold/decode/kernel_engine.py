@@ -159,6 +159,7 @@ class KernelEngine:
             attention_width=config.attention_width,
         )
         self.address = ctypes.addressof(self.structure)
+        self.positions: dict[int, int] = {}  # the addresses of the target positions' vectors
 
     @staticmethod
     def supports(config: EncoderDecoderConfig, weight: Tensor) -> bool:
@@ -184,6 +185,18 @@ class KernelEngine:
         stepper.prompt_log_probabilities = prefill(stepper, prompts)
         return stepper
 
+    def position(self, step: int) -> int:
+        """Return the address of a target position's vector."""
+        if step not in self.positions:
+            vector = self.model.target.positions(step, 1).detach()
+            self.positions[step] = self.packing.keep(self.padded(vector))
+        return self.positions[step]
+
+    def prediction(self) -> PredictionStructure:
+        """Return what the kernels are told to look at the vocabulary, but for the rows."""
+        never = self.never_chosen
+        return PredictionStructure(marks=never.data_ptr(), num_marks=never.numel(), end_mark=self.special.eos)
+
     def room(self, rows: int, positions: int) -> Tensor:
         """Return memory for the kernels to work in."""
         return torch.empty(self.kernels.room_for(self.address, rows, positions), dtype=torch.uint8)
@@ -199,20 +212,14 @@ def floats(count: int) -> array[float]:
     return array("f", bytes(4 * count))
 
 
-def whole_numbers(count: int) -> array[int]:
-    """Return so many whole numbers to be filled in."""
+def integers(count: int) -> array[int]:
+    """Return so many integers to be filled in."""
     return array("q", bytes(8 * count))
 
 
 def address(numbers: array[Number]) -> int:
     """Return where numbers are in memory."""
     return numbers.buffer_info()[0]
-
-
-def in_rows(numbers: array[Number], width: int) -> list[list[Number]]:
-    """Return numbers as a list of rows."""
-    values = numbers.tolist()
-    return [values[begin : begin + width] for begin in range(0, len(values), width)]
 
 
 def layers(structures: list[LayerStructure]) -> ctypes.Array[LayerStructure]:
@@ -224,22 +231,44 @@ class ForbiddenTokens:
     """The tokens that may not follow each row, as the kernels read them from arrays that this object keeps."""
 
     def __init__(self, forbidden: Sequence[TokenSet] | None) -> None:
-        self.tokens_address = self.begins_address = self.ends_address = None
+        self.addresses: tuple[int | None, ...] = (None, None, None)  # of the tokens, of begins and of ends
         if forbidden is not None:
             self.tokens = np.concatenate(forbidden)
             self.ends = np.cumsum([len(each) for each in forbidden])
             self.begins = np.concatenate([[0], self.ends[:-1]])
-            self.tokens_address, self.begins_address, self.ends_address = (
-                each.ctypes.data for each in (self.tokens, self.begins, self.ends)
-            )
+            self.addresses = tuple(each.ctypes.data for each in (self.tokens, self.begins, self.ends))
+
+
+class Best:
+    """What the kernels find in a step: the best `count` extensions of each sentence, and how each row ends."""
+
+    def __init__(self, sentences: int, rows: int, count: int) -> None:
+        self.count, extensions = count, sentences * count
+        self.scores, self.parents, self.tokens = floats(extensions), integers(extensions), integers(extensions)
+        self.log_totals, self.ends, self.most_probable = floats(rows), floats(rows), integers(rows)
+
+    def tell(self, arguments: PredictionStructure) -> None:
+        """Say in the arguments of a call where to write it."""
+        arguments.count, arguments.log_totals = self.count, address(self.log_totals)
+        arguments.scores, arguments.parents = address(self.scores), address(self.parents)
+        arguments.tokens, arguments.favourites = address(self.tokens), address(self.most_probable)
+        arguments.ends = address(self.ends)
+
+    def extensions(self) -> Extensions:
+        """Return it as a search knows it."""
+        columns = self.scores.tolist(), self.parents.tolist(), self.tokens.tolist()
+        return Extensions(*columns, self.ends.tolist(), self.most_probable.tolist())
 
 
 class KernelStepper:
-    """The decoding of one batch, as a search sees it."""
+    """The decoding of one batch, as a search sees it.
+
+    With a small model a step takes the kernels some 100 µs, so what they are told stays between steps: `arrange`
+    tells them of the rows, a step only of what is new.
+    """
 
     def __init__(self, engine: KernelEngine, sources: Sequence[list[int]]) -> None:
         self.engine = engine
-        self.most_extensions = engine.kernels.most_extensions
         shape = engine.structure
         lengths = [len(source) for source in sources]
         self.lengths = torch.tensor(lengths)  # (S,)
@@ -253,7 +282,10 @@ class KernelStepper:
         self.addresses, self.block_rows = array("Q"), array("q")
         self.history = torch.empty(len(sources), POSITIONS, dtype=torch.long)  # (R, room for T)
         self.work = torch.empty(0, dtype=torch.uint8)
-        self.hidden_rows = unfilled(0)
+        self.hidden_rows = unfilled(0, shape.padded_d_model)  # (R or more, d)
+        self.newest = StepStructure(memory=self.memory.data_ptr(), memory_rows=tokens.numel())
+        self.prediction = engine.prediction()
+        self.arrange()
 
     def encode(self, tokens: Tensor) -> None:
         """Fill the memory with the keys and values of the source tokens (N,)."""
@@ -275,52 +307,42 @@ class KernelStepper:
         )
         engine.kernels.encode(engine.address, ctypes.addressof(source))
 
-    def hidden(self, tokens: list[int]) -> Tensor:
-        """Return the decoder's output (R, d) for the newest tokens (R,), and remember them."""
-        engine, shape, rows, step = self.engine, self.engine.structure, len(tokens), len(self.blocks)
-        if step == self.history.size(1):
-            self.history = F.pad(self.history, [0, step])
-        self.make_room(rows)
-        self.blocks.append(unfilled(shape.decoder_layers, rows, 2 * shape.all_heads))
-        self.addresses.append(self.blocks[-1].data_ptr())
-        self.block_rows.append(rows)
-        position = engine.padded(engine.model.target.positions(step, 1))
-        newest = array("q", tokens)
-        arguments = StepStructure(
-            address(newest),
-            position.data_ptr(),
-            rows,
-            rows // self.lengths.numel(),
-            step,
-            self.history.data_ptr(),
-            self.history.size(1),
-            address(self.addresses),
-            address(self.block_rows),
-            self.memory.data_ptr(),
-            self.memory.size(1),
-            max(self.longest, step + 1),
-            self.begins.data_ptr(),
-            self.lengths.data_ptr(),
-            self.hidden_rows.data_ptr(),
-            self.work.data_ptr(),
-        )
-        engine.kernels.decode(engine.address, ctypes.addressof(arguments))
-        return self.hidden_rows
+    def arrange(self) -> None:
+        """Tell the kernels of the rows that there are and of the positions that the history has room for."""
+        (rows, capacity), newest, prediction = self.history.shape, self.newest, self.prediction
+        newest.rows, newest.capacity, newest.width = rows, capacity, rows // self.lengths.numel()
+        newest.history, newest.longest = self.history.data_ptr(), max(self.longest, capacity)
+        newest.begins, newest.lengths = self.begins.data_ptr(), self.lengths.data_ptr()
+        self.make_room(rows, newest.longest)
+        newest.x, newest.room = self.hidden_rows.data_ptr(), self.work.data_ptr()
+        prediction.x, prediction.room = newest.x, newest.room
+        prediction.rows, prediction.width = rows, newest.width
 
-    def make_room(self, rows: int) -> None:
-        """Take memory for so many rows, and for as many positions as the history has."""
-        if self.hidden_rows.size(0) != rows:
+    def make_room(self, rows: int, positions: int) -> None:
+        """Take memory for so many rows and positions, if there is less."""
+        if self.hidden_rows.size(0) < rows:
             self.hidden_rows = unfilled(rows, self.engine.structure.padded_d_model)
-        positions = max(self.longest, self.history.size(1))
         if self.work.numel() < (needed := self.engine.kernels.room_for(self.engine.address, rows, positions)):
             self.work = torch.empty(needed, dtype=torch.uint8)
 
-    @torch.inference_mode()
+    def read(self, tokens: list[int]) -> None:
+        """Compute the decoder's output for the newest tokens (R,), the first rows of `hidden_rows`; remember them."""
+        engine, newest, step = self.engine, self.newest, len(self.blocks)
+        if step == newest.capacity:
+            self.history = F.pad(self.history, [0, step])
+            self.arrange()
+        self.blocks.append(unfilled(engine.structure.decoder_layers, len(tokens), 2 * engine.structure.all_heads))
+        self.addresses.append(self.blocks[-1].data_ptr())
+        self.block_rows.append(len(tokens))
+        given = array("q", tokens)
+        newest.tokens, newest.position, newest.step = address(given), engine.position(step), step
+        newest.blocks, newest.block_rows = address(self.addresses), address(self.block_rows)
+        engine.kernels.decode(engine.address, ctypes.addressof(newest))
+
     def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
         """Return the log-probabilities (R, V) of the next token."""
         return log_probabilities(self.logits(tokens, forbidden), self.engine.vocabulary)
 
-    @torch.inference_mode()
     def extend(
         self,
         tokens: list[int],
@@ -329,69 +351,45 @@ class KernelStepper:
         forbidden: Sequence[TokenSet] | None = None,
     ) -> Extensions:
         """Return the best extensions of each sentence; many are found by torch."""
-        if count > self.most_extensions:
-            return best_of(self.logits(tokens, forbidden), scores, count, self.engine.special.eos)
-        return self.best(self.hidden(tokens), scores, count, forbidden)
-
-    def best(
-        self, hidden: Tensor, scores: list[list[float]], count: int, forbidden: Sequence[TokenSet] | None
-    ) -> Extensions:
-        """Return the best extensions of rows with this output of the decoder (R, d)."""
-        engine, rows, sentences = self.engine, hidden.size(0), len(scores)
-        banned = ForbiddenTokens(forbidden)
-        arguments = self.prediction(hidden, rows // sentences, banned)
-        given, totals, ends, favourites = (
-            array("f", chain.from_iterable(scores)),
-            floats(rows),
-            floats(rows),
-            whole_numbers(rows),
-        )
-        found = floats(sentences * count)
-        parents, chosen = whole_numbers(sentences * count), whole_numbers(sentences * count)
-        arguments.count, arguments.before, arguments.log_totals = count, address(given), address(totals)
-        arguments.ends, arguments.favourites = address(ends), address(favourites)
-        arguments.scores, arguments.parents, arguments.tokens = address(found), address(parents), address(chosen)
+        engine, rows = self.engine, len(tokens)
+        if count > engine.kernels.most_extensions:
+            return best_of(self.logits(tokens, forbidden), scores, count, engine.special.eos)
+        self.read(tokens)
+        arguments, best = self.prediction, Best(len(scores), rows, count)
+        before, banned = array("f", chain.from_iterable(scores)), ForbiddenTokens(forbidden)
+        best.tell(arguments)
+        arguments.before = address(before)
+        arguments.forbidden, arguments.next_forbidden, arguments.end_forbidden = banned.addresses
         engine.kernels.find_best(engine.address, ctypes.addressof(arguments))
-        return Extensions(
-            in_rows(found, count),
-            in_rows(parents, count),
-            in_rows(chosen, count),
-            ends.tolist(),
-            favourites.tolist(),
-        )
+        return best.extensions()
 
     def logits(
         self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
-        engine, width, begin = self.engine, len(tokens) // self.lengths.numel(), 0
-        sentences = max(1, PIECE // (engine.vocabulary * width))
-        for hidden in self.hidden(tokens).split(sentences * width):
-            rows = hidden.size(0)
-            banned = ForbiddenTokens(None if forbidden is None else forbidden[begin : begin + rows])
-            logits, totals, ends = unfilled(rows, engine.structure.projection.outputs), *unfilled(2, rows)
-            arguments = self.prediction(hidden, width, banned)
-            arguments.log_totals, arguments.ends = totals.data_ptr(), ends.data_ptr()
-            engine.kernels.write_logits(engine.address, ctypes.addressof(arguments), logits.data_ptr())
-            begin += rows
-            yield logits, totals
+        self.read(tokens)
+        width, begin = self.newest.width, 0
+        sentences = max(1, PIECE // (self.engine.vocabulary * width))
+        for hidden in self.hidden_rows[: len(tokens)].split(sentences * width):
+            end = begin + hidden.size(0)
+            yield self.logits_of(hidden, ForbiddenTokens(forbidden and forbidden[begin:end]))
+            begin = end
 
-    def prediction(self, hidden: Tensor, width: int, banned: ForbiddenTokens) -> PredictionStructure:
-        """Return what both ways to look at the vocabulary need to know."""
-        return PredictionStructure(
-            x=hidden.data_ptr(),
-            rows=hidden.size(0),
-            width=width,
-            marks=self.engine.never_chosen.data_ptr(),
-            num_marks=self.engine.never_chosen.numel(),
-            end_mark=self.engine.special.eos,
-            forbidden=banned.tokens_address,
-            next_forbidden=banned.begins_address,
-            end_forbidden=banned.ends_address,
-            room=self.work.data_ptr(),
+    def logits_of(self, hidden: Tensor, banned: ForbiddenTokens) -> tuple[Tensor, Tensor]:
+        """Return the logits of some rows and the log of their sum."""
+        engine, rows = self.engine, hidden.size(0)
+        logits, totals, ends = unfilled(rows, engine.structure.projection.outputs), *unfilled(2, rows)
+        arguments = engine.prediction()
+        arguments.x, arguments.rows, arguments.width = hidden.data_ptr(), rows, self.newest.width
+        arguments.room, arguments.log_totals, arguments.ends = (
+            self.newest.room,
+            totals.data_ptr(),
+            ends.data_ptr(),
         )
+        arguments.forbidden, arguments.next_forbidden, arguments.end_forbidden = banned.addresses
+        engine.kernels.write_logits(engine.address, ctypes.addressof(arguments), logits.data_ptr())
+        return logits, totals
 
-    @torch.inference_mode()
     def select(self, sentences: list[int] | None, rows: list[int]) -> None:
         """Keep these sentences (None: all) and these rows, in this order."""
         order = torch.tensor(rows)
@@ -399,6 +397,7 @@ class KernelStepper:
         if sentences is not None:
             kept = order if sentences == rows else torch.tensor(sentences)  # the same where each has one row
             self.begins, self.lengths = self.begins.index_select(0, kept), self.lengths.index_select(0, kept)
+        self.arrange()
 
 
 # The trial of a new library

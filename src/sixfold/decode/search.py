@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -35,11 +35,14 @@ class Stopped(Exception):
 
 
 class Extensions(NamedTuple):
-    """What a search needs to know of a step: the best ways to go on with each sentence, and how each row ends."""
+    """What a search needs to know of a step: the best ways to go on with each sentence, and how each row ends.
 
-    scores: list[list[float]]  # (S, C), best first: log-probabilities of all tokens
-    parents: list[list[int]]  # (S, C): which of the sentence's rows
-    tokens: list[list[int]]  # (S, C)
+    The columns are flat, one sentence after the other: a list for each would cost more than looking at it.
+    """
+
+    scores: list[float]  # (S·C), each sentence's best first: log-probabilities of all tokens
+    parents: list[int]  # (S·C): which of the sentence's rows
+    tokens: list[int]  # (S·C)
     ends: list[float]  # (R,): log-probability of the end token
     most_probable: list[int]  # (R,): token
 
@@ -221,7 +224,7 @@ class BestFirst:
         """Return the best extensions of each sentence; at its length limit, the ends of its hypotheses."""
         newest = [prefix[-1] for beam in beams for prefix in beam.prefixes]
         found = stepper.extend(newest, [beam.scores for beam in beams], self.options.num_candidates, forbidden)
-        candidates = candidates_of(found)
+        candidates = candidates_of(found, len(beams))
         width = len(beams[0].scores)
         for place, beam in enumerate(beams):
             if beam.is_at_limit:
@@ -353,10 +356,10 @@ def distinct(found: Sequence[Hypothesis], meaning: Meaning) -> list[Hypothesis]:
     return [*first.values()]
 
 
-def candidates_of(found: Extensions) -> list[list[Candidate]]:
+def candidates_of(found: Extensions, sentences: int) -> list[list[Candidate]]:
     """Return the extensions of each sentence (S, C) as candidates."""
-    columns = (chain.from_iterable(each) for each in (found.scores, found.parents, found.tokens))
-    made, count = [*map(NEW_CANDIDATE, zip(*columns, repeat(False)))], len(found.scores[0])
+    made = [*map(NEW_CANDIDATE, zip(found.scores, found.parents, found.tokens, repeat(False)))]
+    count = len(made) // sentences
     return [made[begin : begin + count] for begin in range(0, len(made), count)]
 
 

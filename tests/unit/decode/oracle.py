@@ -93,10 +93,11 @@ class PrefixStepper:
         rows = self.step(tokens, forbidden).tolist()
         width = len(scores[0])
         best = [
-            best_first(before, rows[place * width : (place + 1) * width])[:count]
+            each
             for place, before in enumerate(scores)
+            for each in best_first(before, rows[place * width : (place + 1) * width])[:count]
         ]
-        found, parents, chosen = ([[each[column] for each in row] for row in best] for column in range(3))
+        found, parents, chosen = ([each[column] for each in best] for column in range(3))
         return Extensions(
             found, parents, chosen, [row[EOS] for row in rows], [row.index(max(row)) for row in rows]
         )

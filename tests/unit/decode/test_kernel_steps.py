@@ -49,11 +49,11 @@ def sources(count: int, length: int = 8) -> list[list[int]]:
     return [random_tokens(length, 100) for _ in range(count)]
 
 
-def same_but_for_ties(found: list[list[int]], expected: list[list[int]], scores: Tensor) -> bool:
-    """Return whether numbers are the same wherever the score beside them is not nearly its neighbour's."""
+def same_but_for_ties(found: list[int], expected: Tensor, scores: Tensor) -> bool:
+    """Return whether numbers (S, C) are the same wherever the score beside them is not nearly its neighbour's."""
     gaps = (scores[:, 1:] - scores[:, :-1]).abs() < 1e-5
     is_tie = torch.nn.functional.pad(gaps, [1, 0]) | torch.nn.functional.pad(gaps, [0, 1])
-    is_same = torch.tensor(found) == torch.tensor(expected)
+    is_same = torch.tensor(found).view_as(expected) == expected
     return bool((is_same | is_tie | (scores == NEVER)).all())
 
 
@@ -76,9 +76,9 @@ def test_the_best_extensions_are_those_of_all_logits(
     several_steps(second, sentences, width)
     found, log_probs = first.extend(tokens, before, count), second.step(tokens)
     scores, parents, chosen = best_extensions(log_probs.unflatten(0, (-1, width)), torch.tensor(before), count)
-    torch.testing.assert_close(torch.tensor(found.scores), scores, rtol=0, atol=1e-5)
-    assert same_but_for_ties(found.parents, parents.tolist(), scores)
-    assert same_but_for_ties(found.tokens, chosen.tolist(), scores)
+    torch.testing.assert_close(torch.tensor(found.scores), scores.flatten(), rtol=0, atol=1e-5)
+    assert same_but_for_ties(found.parents, parents, scores)
+    assert same_but_for_ties(found.tokens, chosen, scores)
     torch.testing.assert_close(torch.tensor(found.ends), log_probs[:, SPECIAL.eos], rtol=0, atol=1e-5)
     assert found.most_probable == log_probs.argmax(dim=1).tolist()
 
@@ -117,10 +117,10 @@ def test_with_the_same_tokens_forbidden_kernels_find_what_torch_finds(
     )
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     assert all((row[each] == NEVER).all() for row, each in zip(ours, banned, strict=True))
-    scores = torch.tensor(expected.scores)
-    torch.testing.assert_close(torch.tensor(found.scores), scores, rtol=0, atol=1e-5)
-    assert same_but_for_ties(found.parents, expected.parents, scores)
-    assert same_but_for_ties(found.tokens, expected.tokens, scores)
+    scores, parents, chosen = (torch.tensor(each).view(sentences, -1) for each in expected[:3])
+    torch.testing.assert_close(torch.tensor(found.scores), scores.flatten(), rtol=0, atol=1e-5)
+    assert same_but_for_ties(found.parents, parents, scores)
+    assert same_but_for_ties(found.tokens, chosen, scores)
     torch.testing.assert_close(torch.tensor(found.ends), torch.tensor(expected.ends), rtol=0, atol=1e-5)
     most_probable = theirs[range(rows), found.most_probable]
     torch.testing.assert_close(most_probable, theirs.amax(dim=1), rtol=0, atol=1e-5)
@@ -154,8 +154,8 @@ def test_rows_without_a_chance_bring_none() -> None:
     stepper.step([SPECIAL.bos])
     stepper.select(None, [0] * 4)
     found = stepper.extend([9, 8, 7, 6], [[-1.0, NEVER, NEVER, NEVER]], 8)
-    assert found.parents == [[0] * 8]
-    assert len(set(found.tokens[0])) == 8
+    assert found.parents == [0] * 8
+    assert len(set(found.tokens)) == 8
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
