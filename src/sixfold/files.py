@@ -41,8 +41,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it replaces `path` when the block succeeds."""
-    unique = secrets.token_hex(8)  # containers that share a folder may have the same process ids
-    temporary = path.with_name(f".{path.name}.{unique}.tmp")
+    temporary = temporary_beside(path)
     try:
         with writing(path):
             yield temporary
@@ -52,6 +51,11 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # after a success it is gone already
             temporary.unlink()
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a hidden name beside a path that nobody else uses: containers may share folders and process ids."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 @contextlib.contextmanager

@@ -159,6 +159,7 @@ ISA_LIMITS = (  # oneDNN's names, highest first; all without AMX, which is what 
 )
 PROBE_SECONDS = 60.0
 PROBED_PRECISIONS = ("bfloat16", "int8")
+SENT_BY_OTHERS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")  # such as the kernel when memory runs out
 PROBE_PROGRAM = """
 import sys, warnings
 try:
@@ -194,6 +195,7 @@ class PrecisionProbe:
     works: bool
     isa_limit: str  # the value of ONEDNN_MAX_CPU_ISA it needs; empty if it needs none
     failure: str  # what happened without the limit; empty if nothing did
+    is_final: bool = True  # the processor itself decided; a child that hung or was killed may do better next time
 
 
 @dataclass(frozen=True)
@@ -210,8 +212,23 @@ class CpuProbe:
         return max(limits, key=ISA_LIMITS.index, default="")
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What became of a child process."""
+
+    failure: str = ""  # empty: all went well
+    is_crash: bool = False  # the processor ended it
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it would always be so on this processor."""
+        return self.is_crash or not self.failure
+
+
 def cpu_probe(command: Sequence[str] = PROBE_COMMAND) -> CpuProbe:
     """Return what works on this CPU, asking a child process the first time and the user's cache folder after.
+
+    Only what the processor decided is kept: where memory ran out, say, the next process asks again.
 
     A virtual machine may advertise AMX and trap it: bfloat16 and oneDNN's int8 then die with SIGILL, and no
     CPU flag tells. Only trying does, and only a child process may be lost in trying.
@@ -219,22 +236,27 @@ def cpu_probe(command: Sequence[str] = PROBE_COMMAND) -> CpuProbe:
     found = cached_probe(command)
     if found is None:
         found = CpuProbe(*(probe_precision(precision, command) for precision in PROBED_PRECISIONS))
-        store_probe(found, command)
+        if found.bfloat16.is_final and found.int8.is_final:
+            store_probe(found, command)
     return found
 
 
 def probe_precision(precision: str, command: Sequence[str]) -> PrecisionProbe:
     """Find the highest instruction limit with which a child survives computing in a precision."""
-    failure, is_crash = run_child(precision, "", command)
-    if is_crash and platform.machine().lower() in ("x86_64", "amd64"):
-        for limit in ISA_LIMITS:
-            if not run_child(precision, limit, command)[0]:
-                return PrecisionProbe(precision, True, limit, failure)
-    return PrecisionProbe(precision, not failure, "", failure)
+    free = run_child(precision, "", command)
+    if not free.is_crash or platform.machine().lower() not in ("x86_64", "amd64"):
+        return PrecisionProbe(precision, not free.failure, "", free.failure, free.is_final)
+    is_final = True
+    for limit in ISA_LIMITS:
+        trial = run_child(precision, limit, command)
+        is_final &= trial.is_final
+        if not trial.failure:
+            return PrecisionProbe(precision, True, limit, free.failure, is_final)
+    return PrecisionProbe(precision, False, "", free.failure, is_final)
 
 
-def run_child(precision: str, isa_limit: str, command: Sequence[str]) -> tuple[str, bool]:
-    """Compute in a child process; return what went wrong, or nothing, and whether it was a crash."""
+def run_child(precision: str, isa_limit: str, command: Sequence[str]) -> Trial:
+    """Compute in a child process; return what became of it."""
     environment = {name: value for name, value in os.environ.items() if name != ISA_VARIABLE}
     if isa_limit:
         environment[ISA_VARIABLE] = isa_limit
@@ -247,15 +269,21 @@ def run_child(precision: str, isa_limit: str, command: Sequence[str]) -> tuple[s
             timeout=PROBE_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"gave no answer within {PROBE_SECONDS:.0f} s", False
+        return Trial(f"gave no answer within {PROBE_SECONDS:.0f} s")
     except OSError as error:
-        return f"could not be tried: {error}", False
-    if done.returncode < 0:
-        return f"died with {signal.Signals(-done.returncode).name}", True
-    if done.returncode > 255:  # Windows ends a crashed process with the number of the exception
-        return f"died with exception {done.returncode:#x}", True
-    last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return (f"failed: {last_line}" if done.returncode else ""), False
+        return Trial(f"could not be tried: {error}")
+    return judged(done.returncode, done.stderr.decode(errors="replace"))
+
+
+def judged(exit_code: int, said: str) -> Trial:
+    """Return what an exit code tells of a child that ended."""
+    if exit_code < 0:
+        killed_by = signal.Signals(-exit_code).name
+        return Trial(f"died with {killed_by}", killed_by not in SENT_BY_OTHERS)
+    if exit_code > 255:  # Windows ends a crashed process with the number of the exception
+        return Trial(f"died with exception {exit_code:#x}", True)
+    last_line = said.strip().rpartition("\n")[2]
+    return Trial(f"failed: {last_line}" if exit_code else "")
 
 
 def cached_probe(command: Sequence[str] = PROBE_COMMAND) -> CpuProbe | None:

@@ -136,7 +136,7 @@ class Run:
 def nursery() -> ForkServerContext:
     """Return a context whose processes begin with everything imported, so that to kill many costs little."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sixfold.training.run", "torch._dynamo", "sacrebleu"])
+    context.set_forkserver_preload(["tests.faults.preload"])
     return context
 
 

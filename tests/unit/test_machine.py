@@ -237,7 +237,7 @@ def test_an_ordinary_failure_is_reported_and_not_tried_again_with_limits(tmp_pat
     log = tmp_path / "log"
     program = f"import sys; open({str(log)!r}, 'a').write('x'); sys.exit('no such operator')"
     found = cpu_probe([sys.executable, "-I", "-S", "-c", program])
-    assert found.bfloat16 == PrecisionProbe("bfloat16", False, "", "failed: no such operator")
+    assert found.bfloat16 == PrecisionProbe("bfloat16", False, "", "failed: no such operator", is_final=False)
     assert log.read_text() == "xx"  # once for each precision
 
 
@@ -261,6 +261,24 @@ def test_a_machine_is_probed_once(tmp_path):
     command = crashing_command("", log=tmp_path / "log")
     assert cpu_probe(command) == cpu_probe(command)
     assert (tmp_path / "log").read_text() == "bfloat16 \nint8 \n"
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("ends", ["sys.exit('out of memory')", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_what_the_processor_did_not_decide_is_asked_again(tmp_path: Path, ends: str) -> None:
+    marker = tmp_path / "tried"
+    program = f"""
+import os, pathlib, signal, sys
+tried = pathlib.Path({str(marker)!r} + sys.argv[1])
+if not tried.exists():
+    tried.touch()
+    {ends}
+"""
+    command = [sys.executable, "-I", "-S", "-c", program]
+    assert not cpu_probe(command).int8.works
+    assert cached_probe(command) is None
+    assert cpu_probe(command).int8.works
+    assert cached_probe(command) == cpu_probe(command)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"bfloat16": {}, "int8": {}}', '{"int8": 1}'])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sixfold.errors import ConfigError
-from sixfold.files import make_durable, make_folder, sync, writing
+from sixfold.files import make_durable, make_folder, sync, temporary_beside, writing
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import load_info
 
@@ -23,7 +23,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     out = out.absolute()
     refuse_existing(out)
     home = next(parent for parent in out.parents if parent.is_dir())
-    temporary = home / f".{out.name}.{os.getpid()}.tmp"
+    temporary = temporary_beside(home / out.name)
     try:
         with writing(out):
             temporary.mkdir()

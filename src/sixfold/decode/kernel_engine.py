@@ -326,7 +326,7 @@ class KernelStepper:
             self.work = torch.empty(needed, dtype=torch.uint8)
 
     def read(self, tokens: list[int]) -> None:
-        """Compute the decoder's output for the newest tokens (R,), the first rows of `hidden_rows`; remember them."""
+        """Remember the newest tokens (R,); what the decoder makes of them stands in the first R `hidden_rows`."""
         engine, newest, step = self.engine, self.newest, len(self.blocks)
         if step == newest.capacity:
             self.history = F.pad(self.history, [0, step])
@@ -381,11 +381,8 @@ class KernelStepper:
         logits, totals, ends = unfilled(rows, engine.structure.projection.outputs), *unfilled(2, rows)
         arguments = engine.prediction()
         arguments.x, arguments.rows, arguments.width = hidden.data_ptr(), rows, self.newest.width
-        arguments.room, arguments.log_totals, arguments.ends = (
-            self.newest.room,
-            totals.data_ptr(),
-            ends.data_ptr(),
-        )
+        arguments.room, arguments.log_totals = self.newest.room, totals.data_ptr()
+        arguments.ends = ends.data_ptr()
         arguments.forbidden, arguments.next_forbidden, arguments.end_forbidden = banned.addresses
         engine.kernels.write_logits(engine.address, ctypes.addressof(arguments), logits.data_ptr())
         return logits, totals

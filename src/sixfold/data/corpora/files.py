@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from sixfold.callbacks import OnProgress
 from sixfold.errors import ConfigError, DataError
-from sixfold.files import sync
+from sixfold.files import sync, temporary_beside
 
 TextPair = tuple[str, str]
 
@@ -136,7 +135,7 @@ def refuse_to_replace(texts: Mapping[Path, str]) -> None:
 
 def write_all(texts: Mapping[Path, str]) -> None:
     """Write every file under a temporary name, then rename them all."""
-    temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in texts}
+    temporary = {path: temporary_beside(path) for path in texts}
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
