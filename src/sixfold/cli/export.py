@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,22 +11,39 @@ import typer
 
 from sixfold.errors import ConfigError
 
+TO_PAIRS = "Use --to ctranslate2 or --to huggingface."
+
 if TYPE_CHECKING:
     from sixfold.convert.compare import ExportComparison
+    from sixfold.convert.compare_logits import Comparison
 
 
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    to: Annotated[str, typer.Option(help="ctranslate2 or huggingface.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new folder to write.")],
+    to: Annotated[
+        str, typer.Option(help="huggingface, ctranslate2 (translation) or gguf (models that generate).")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new folder, or the GGUF file, to write.")],
+    precision: Annotated[
+        str | None, typer.Option(help="Of the weights in a GGUF file: float32 (default), float16 or q8_0.")
+    ] = None,
 ) -> None:
-    """Export a model to another engine, and verify that it translates the same there.
+    """Export a model to another engine, and verify that it does the same there.
 
-    Both engines translate a sample: unless their texts and scores agree, nothing is written. A README.md in the
-    new folder shows how to use it.
+    Unless texts and scores, or logits and tokens, agree in both engines, nothing is written. A README.md in a new
+    folder shows how to use it. llama.cpp, Ollama and their kin run a GGUF file.
 
     Example: sixfold export model --to ctranslate2 -o model-ct2
     """
+    from sixfold.models.folder import load_info
+
+    refuse_precision(to, precision)
+    if load_info(model).kind == "decoder_only":
+        print_comparisons(written_decoder_only(model, to, output, precision or "float32"))
+        typer.echo(f"Exported to {output}.")
+        for difference in differences(model):
+            typer.echo(difference)
+        return
     comparison = written(model, to, output)
     print_table(comparison, str(model), to)
     typer.echo(f"Exported to {output}; {output / 'README.md'} shows how to use it.")
@@ -37,10 +53,9 @@ def export(
 
 def written(model: Path, to: str, output: Path) -> ExportComparison:
     """Write the model for another engine and return how it compared."""
-    # Hugging Face reads these when it is imported: it has nothing to fetch, and what it says is for developers.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from sixfold.convert.quiet import be_quiet
+
+    be_quiet()
     if to == "ctranslate2":
         from sixfold.convert import ctranslate2
 
@@ -49,7 +64,26 @@ def written(model: Path, to: str, output: Path) -> ExportComparison:
         from sixfold.convert import huggingface
 
         return huggingface.export(model, output)
-    raise ConfigError(f"There is no export to {to!r}.", "Use --to ctranslate2 or --to huggingface.")
+    raise ConfigError(f"A model that translates cannot be exported to {to!r}.", TO_PAIRS)
+
+
+def written_decoder_only(model: Path, to: str, output: Path, precision: str) -> tuple[Comparison, ...]:
+    """Write a model that generates for another engine and return how it compared."""
+    from sixfold.convert import export_decoder_only
+
+    if to == "huggingface":
+        return export_decoder_only.to_huggingface(model, output)
+    if to == "gguf":
+        return export_decoder_only.to_gguf(model, output, export_decoder_only.known_precision(precision))
+    raise ConfigError(
+        f"A model that generates cannot be exported to {to!r}.", "Use --to huggingface or --to gguf."
+    )
+
+
+def refuse_precision(to: str, precision: str | None) -> None:
+    """Refuse a precision where the weights keep their own."""
+    if precision is not None and to != "gguf":
+        raise ConfigError(f"--precision is for --to gguf; --to {to} keeps that of the weights.")
 
 
 def differences(model: Path) -> Iterator[str]:
@@ -79,3 +113,10 @@ def print_table(comparison: ExportComparison, model: str, engine: str) -> None:
     table.add_row("largest difference of log-probability a token", f"{comparison.largest_difference:.1e}")
     table.add_row("allowed", f"{TOLERANCE:.1e}")
     Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """Print what agreed, a line for each thing that was compared."""
+    for each in comparisons:
+        result = f"{each.measure} {each.difference:.1e} (allowed {each.allowed:.1e})" if each.allowed else "equal"
+        typer.echo(f"  compared  {each.num_tokens:,} {each.what} with {each.reference}: {result}")

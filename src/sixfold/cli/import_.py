@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.export import print_comparisons
+
 if TYPE_CHECKING:
     from sixfold.convert.import_model import Imported
 
@@ -57,9 +59,7 @@ def show(imported: Imported, folder: Path) -> None:
     for name, value in origin.items():
         typer.echo(f"  {name:<9} {value}")
     typer.echo(f"  weights   stored as {info.dtype}, the same values as published")
-    for each in imported.comparisons:
-        difference = f"{each.measure} {each.difference:.1e} (allowed {each.allowed:.1e})"
-        typer.echo(f"  compared  {each.num_tokens:,} tokens with {each.reference}: {difference}")
+    print_comparisons(imported.comparisons)
     if not imported.comparisons:
         typer.echo("  compared  with nothing: pip install 'sixfold[export]' has transformers to compare with")
     prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'

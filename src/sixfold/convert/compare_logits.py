@@ -32,20 +32,21 @@ Encode = Callable[[str], list[int]]
 
 
 @dataclass(frozen=True)
-class LogitComparison:
-    """What agreed."""
+class Comparison:
+    """What agreed with another program."""
 
     reference: str
     num_tokens: int
-    measure: str
+    what: str  # was compared
+    measure: str  # of the difference
     difference: float
     allowed: float
 
 
 @torch.inference_mode()
 def compare_logits(
-    ours: DecoderOnly, theirs: Logits, rows: Sequence[list[int]], reference: str
-) -> LogitComparison:
+    ours: DecoderOnly, theirs: Logits, rows: Sequence[list[int]], reference: str, tolerance: float = TOLERANCE
+) -> Comparison:
     """Return how much the logits of two programs differ at most; too much is an error."""
     largest, scale = 0.0, 1.0
     for row in rows:
@@ -54,13 +55,13 @@ def compare_logits(
         difference = float((our - their).abs().max())
         largest = difference if not difference <= largest else largest  # NaN too
         scale = max(scale, float(our.abs().max()))
-    if not largest <= TOLERANCE * scale:
+    if not largest <= tolerance * scale:
         raise WorkError(
-            f"The logits differ from those of {reference} by {largest:.1e}; at most {TOLERANCE * scale:.1e} "
+            f"The logits differ from those of {reference} by {largest:.1e}; at most {tolerance * scale:.1e} "
             "was expected. Nothing was written."
         )
-    measure = "largest difference of a logit"
-    return LogitComparison(reference, sum(map(len, rows)), measure, largest, TOLERANCE * scale)
+    count = sum(map(len, rows))
+    return Comparison(reference, count, "tokens' logits", "largest difference", largest, tolerance * scale)
 
 
 def sample_rows(tokenizer: AnyTokenizer, start: int | None, max_positions: int) -> list[list[int]]:
@@ -72,18 +73,18 @@ def sample_rows(tokenizer: AnyTokenizer, start: int | None, max_positions: int) 
     return [*islice((row for row in texts[::-1] if row), ROWS), *drawn.tolist()]
 
 
-def compare_tokens(ours: AnyTokenizer, theirs: Encode, reference: str) -> int:
-    """Return how many tokens of the texts are the same; one that differs is an error."""
+def compare_tokens(ours: Encode, theirs: Encode, reference: str) -> Comparison:
+    """Return that the tokens of the texts are the same; one that differs is an error."""
     count = 0
     for text in TEXTS:
-        our, their = ours.encode(text), theirs(text)
+        our, their = ours(text), theirs(text)
         if our != their:
             raise WorkError(
                 f"The tokens of a text differ from those of {reference}. Nothing was written.\n"
                 f"  text:  {text!r}\n  here:  {shown(our)}\n  there: {shown(their)}"
             )
         count += len(our)
-    return count
+    return Comparison(reference, count, "token ids", "", 0.0, 0.0)
 
 
 def shown(ids: Sequence[int]) -> str:

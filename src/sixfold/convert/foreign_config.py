@@ -33,6 +33,7 @@ WRONG_VALUES = (TypeError, ValueError, KeyError, AttributeError, OverflowError, 
 
 # What no class of theirs has; any other value than ours has by default is refused.
 NEVER = {"scaled_embedding": False}
+MOST_TELLING = ("positions", "norm", "norm_kind")  # of what is refused, named first
 
 
 def renamed(content: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
@@ -66,7 +67,8 @@ def refuse_not_ours(config: DecoderOnlyConfig, needed: Mapping[str, object], for
     """Refuse a model of ours that a foreign class cannot express, and say why."""
     if config.key_value_heads == config.heads:
         config = config.model_copy(update={"key_value_heads": 0})  # says the same
-    for name, value in {**needed, **NEVER}.items():
+    needed = {**needed, **NEVER}
+    for name, value in sorted(needed.items(), key=lambda item: item[0] not in MOST_TELLING):
         found = getattr(config, name)
         if found != value:
             raise ConfigError(f"{format_name} cannot express model.{name}={found}; it has {value}.")

@@ -9,7 +9,13 @@ from enum import IntEnum
 from typing import Any
 
 from sixfold.convert.gguf_file import Value
-from sixfold.convert.huggingface_tokenizer import METASPACE, METASPACE_WITH_SPACE, added_token, merges_by_rank
+from sixfold.convert.huggingface_tokenizer import (
+    METASPACE,
+    METASPACE_WITH_SPACE,
+    added_token,
+    merges_by_rank,
+    refuse_unigram,
+)
 from sixfold.errors import ModelFolderError
 from sixfold.text import AnyTokenizer, Tokenizer
 from sixfold.text.published_tokenizer import PublishedTokenizer
@@ -170,7 +176,9 @@ def learned_tokens(tokenizer: Tokenizer) -> Tokens:
         for i in ids
     ]  # fmt: skip
     scores = [float(processor.get_score(i)) for i in ids]
-    return Tokens("llama", "", tokenizer.pieces(ids), [*map(int, types)], scores, [], space_before=True)
+    pieces = tokenizer.pieces(ids)
+    refuse_unigram({piece: -scores[i] for i, piece in enumerate(pieces) if types[i] == TokenType.NORMAL})
+    return Tokens("llama", "", pieces, [*map(int, types)], scores, [], space_before=True)
 
 
 def byte_level_tokens(tokenizer: PublishedTokenizer, form: ByteLevel) -> Tokens:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import os
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,15 +15,19 @@ from torch import Tensor
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.convert import huggingface_gpt2, huggingface_llama
+from sixfold.convert.chat_templates import as_jinja
 from sixfold.convert.compare_logits import Encode, Logits
 from sixfold.convert.foreign_config import WRONG_VALUES, HuggingFaceFormat
+from sixfold.convert.huggingface_tokenizer import as_tokenizer_json
 from sixfold.convert.name_table import to_ours, to_theirs
 from sixfold.convert.published import Published, TokenNames, published, whole_number
+from sixfold.convert.quiet import be_quiet
 from sixfold.convert.safetensors_folder import SafetensorsFolder, read_json
-from sixfold.errors import ModelFolderError
+from sixfold.errors import MissingExtraError, ModelFolderError
 from sixfold.models.decoder_only import DecoderOnlyConfig
-from sixfold.models.folder import Json, first_problem
+from sixfold.models.folder import Json, Processor, first_problem
 from sixfold.models.weights import Weights
+from sixfold.text import AnyTokenizer, Tokenizer
 from sixfold.text.tokenizer_json import FILE_NAME, LARGEST_FILE
 
 if TYPE_CHECKING:
@@ -179,13 +184,6 @@ def is_installed() -> bool:
     return importlib.util.find_spec("transformers") is not None
 
 
-def be_quiet() -> None:
-    """Tell Hugging Face, before it is imported, that it has nothing to fetch and nothing to say to developers."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-
-
 def reference(folder: Path) -> Logits | None:
     """Return the logits by transformers of the model in a folder, or None without the package."""
     if not is_installed():
@@ -203,14 +201,14 @@ def reference(folder: Path) -> Logits | None:
 
 def reference_of_weights(config: DecoderOnlyConfig, weights: Weights) -> Logits | None:
     """Return the logits by transformers of a model with these weights, or None without the package."""
-    if not is_installed():
-        return None
-    be_quiet()
-    return logits_of(their_model(config, weights))
+    return logits_of(their_model(config, weights)) if is_installed() else None
 
 
 def their_model(config: DecoderOnlyConfig, weights: Weights) -> PreTrainedModel:
     """Return a model of ours as one of transformers, or refuse with the reason."""
+    if not is_installed():
+        raise MissingExtraError("transformers", "export", "An export to Hugging Face")
+    be_quiet()
     import transformers
 
     format_ = format_of(config)
@@ -243,3 +241,55 @@ def encoder(folder: Path) -> Encode:
 def format_of(config: DecoderOnlyConfig) -> HuggingFaceFormat:
     """Return the class that a model of ours may be."""
     return huggingface_llama.FORMAT if config.positions == "rotary" else huggingface_gpt2.FORMAT
+
+
+# Our tokenizer there
+
+
+def write_tokenizer(tokenizer: AnyTokenizer, side: Processor, folder: Path, config: DecoderOnlyConfig) -> None:
+    """Write a tokenizer that gives the same ids, and the chat template as the program it is there."""
+    ours = as_tokenizer_json(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer.model
+    (folder / FILE_NAME).write_bytes(with_start(ours, tokenizer, side.decoder_start))
+    special = {name: tokenizer.pieces([getattr(side.special, name)])[0] for name in ("bos", "eos", "pad", "unk")}
+    content: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **{f"{name}_token": piece for name, piece in special.items()},
+        "add_bos_token": side.decoder_start is not None,
+        "model_max_length": config.max_positions,
+        "clean_up_tokenization_spaces": False,
+    }
+    if side.chat is not None:
+        begin = "" if side.decoder_start is None else tokenizer.pieces([side.decoder_start])[0]
+        content["chat_template"] = as_jinja(replace(side.chat, begin=begin + side.chat.begin))
+    write_json(folder / TOKENIZER, content)
+    ids = {f"{name}_token_id": getattr(side.special, name) for name in ("bos", "eos", "pad")}
+    for name in (CONFIG, GENERATION):
+        write_json(folder / name, read_optional(folder / name) | ids)
+
+
+def with_start(tokenizer_json: bytes, tokenizer: AnyTokenizer, start: int | None) -> bytes:
+    """Return a tokenizer.json that puts the token before every text that stands there here."""
+    if start is None:
+        return tokenizer_json
+    piece = tokenizer.pieces([start])[0]
+    single = [{"SpecialToken": {"id": piece, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    processor = {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {piece: {"id": piece, "ids": [start], "tokens": [piece]}},
+    }
+    return json.dumps(json.loads(tokenizer_json) | {"post_processor": processor}, ensure_ascii=False).encode()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def automatic_encoder(folder: Path) -> Encode:
+    """Return the tokenizer of a folder as transformers opens it."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    return lambda text: list(tokenizer(text).input_ids)

@@ -42,7 +42,7 @@ def added_token(token: int, piece: str) -> dict[str, Any]:
 
 
 def as_tokenizer_json(tokenizer: Tokenizer) -> bytes:
-    """Return a tokenizer of ours for the package `tokenizers`; its begin token stands before every text."""
+    """Return a tokenizer of ours for the package `tokenizers`."""
     processor, ids = tokenizer.processor, range(tokenizer.vocabulary)
     pieces = tokenizer.pieces(ids)
     special = [i for i in ids if processor.is_control(i) or processor.is_unknown(i)]
@@ -50,19 +50,10 @@ def as_tokenizer_json(tokenizer: Tokenizer) -> bytes:
     ranked = {pieces[i]: -float(processor.get_score(i)) for i in normal}
     refuse_unigram(ranked)
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
-    bos = pieces[tokenizer.special.bos]
-    first = {"SpecialToken": {"id": bos, "type_id": 0}}
-    text = {"Sequence": {"id": "A", "type_id": 0}}
     content = {
         "version": "1.0",
         "added_tokens": [added_token(i, pieces[i]) for i in special],
         **METASPACE_WITH_SPACE,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [first, text],
-            "pair": [first, text, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {bos: {"id": bos, "ids": [tokenizer.special.bos], "tokens": [bos]}},
-        },
         "model": {
             "type": "BPE",
             "byte_fallback": True,

@@ -9,7 +9,7 @@ from typing import cast
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.convert import gguf, huggingface_decoder_only, llama_cpp
-from sixfold.convert.compare_logits import LogitComparison, compare_logits, compare_tokens, sample_rows
+from sixfold.convert.compare_logits import Comparison, compare_logits, compare_tokens, sample_rows
 from sixfold.convert.exported_folder import new_folder
 from sixfold.convert.gguf_file import MAGIC
 from sixfold.convert.known_models import KNOWN_MODELS, fetched
@@ -25,7 +25,7 @@ class Imported:
     """A model folder that was written, and what it was compared with, if another program is installed."""
 
     info: ModelInfo
-    comparisons: tuple[LogitComparison, ...]
+    comparisons: tuple[Comparison, ...]
 
 
 def import_model(source: str, out: Path, chat: str = "auto", on_progress: OnProgress = no_progress) -> Imported:
@@ -73,18 +73,18 @@ def gguf_file_of(path: Path) -> Path | None:
     )
 
 
-def compare_folder(folder: Path, source: Path) -> tuple[LogitComparison, ...]:
+def compare_folder(folder: Path, source: Path) -> tuple[Comparison, ...]:
     """Compare what was written with what the package transformers makes of the same Hugging Face folder."""
     model, tokenizer, start = opened(folder)
     reference = huggingface_decoder_only.reference(source)
     if reference is None:
         return ()
-    compare_tokens(tokenizer, huggingface_decoder_only.encoder(source), "the package tokenizers")
+    tokens = compare_tokens(tokenizer.encode, huggingface_decoder_only.encoder(source), "the package tokenizers")
     rows = sample_rows(tokenizer, start, model.config.max_positions)
-    return (compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference()),)
+    return tokens, compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference())
 
 
-def compare_file(folder: Path, source: Path, published: Published) -> tuple[LogitComparison, ...]:
+def compare_file(folder: Path, source: Path, published: Published) -> tuple[Comparison, ...]:
     """Compare what was written with transformers on the same weights, and with llama.cpp on the file itself."""
     model, tokenizer, start = opened(folder)
     rows = sample_rows(tokenizer, start, model.config.max_positions)
@@ -93,7 +93,8 @@ def compare_file(folder: Path, source: Path, published: Published) -> tuple[Logi
     if reference is not None:
         found.append(compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference()))
     if llama_cpp.is_installed():
-        found.append(llama_cpp.compare_logits_of(source, model, tokenizer, rows))
+        found.append(llama_cpp.compare_tokens_of(source, tokenizer))
+        found.append(llama_cpp.compare_logits_of(source, model, rows))
     return tuple(found)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.convert.compare_logits import TEXTS, LogitComparison, compare_tokens
+from sixfold.convert.compare_logits import Comparison, compare_tokens
+from sixfold.convert.gguf import Precision
 from sixfold.errors import WorkError
 from sixfold.models.decoder_only import DecoderOnly
 from sixfold.text import AnyTokenizer
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.1  # mean absolute difference of a log-probability, by tokens of its own quantised arithmetic
 LONGEST = 256
+NEW_TOKENS = 24
+# How much less probable than our best token its choice may be, by the rounding of its own products.
+SHORTFALL: dict[Precision, float] = {"float32": 1e-3, "float16": 2e-2, "q8_0": 2e-1}
 FLOAT32 = 0  # its number for the type of keys and values
 
 
@@ -46,15 +50,51 @@ def encode(engine: Llama, text: str) -> list[int]:
     return list(engine.tokenize(text.encode(), add_bos=False, special=False))
 
 
-@torch.inference_mode()
-def compare_logits_of(
-    path: Path, ours: DecoderOnly, tokenizer: AnyTokenizer, rows: Sequence[list[int]]
-) -> LogitComparison:
-    """Compare tokens and log-probabilities of the texts with those of llama.cpp."""
+def compare_tokens_of(path: Path, tokenizer: AnyTokenizer) -> Comparison:
+    """Compare the tokens of texts with those of llama.cpp."""
     engine = open_file(path)
-    compare_tokens(tokenizer, lambda text: encode(engine, text), "llama.cpp")
+    return compare_tokens(tokenizer.encode, lambda text: encode(engine, text), "llama.cpp")
+
+
+@torch.inference_mode()
+def compare_greedy(
+    path: Path, ours: DecoderOnly, prompts: Sequence[list[int]], precision: Precision
+) -> Comparison:
+    """Let llama.cpp go on with prompts greedily: each token must be ours too, or as probable but for rounding."""
+    engine, largest, count = open_file(path), 0.0, 0
+    for prompt in prompts:
+        row = continued(engine, prompt, min(NEW_TOKENS, ours.config.max_positions - len(prompt)))
+        logits = ours(torch.tensor([row[:-1]]))[0, len(prompt) - 1 :]
+        chosen = logits.gather(1, torch.tensor(row[len(prompt) :])[:, None])[:, 0]
+        largest = max(largest, float((logits.max(dim=1).values - chosen).max()))
+        count += len(row) - len(prompt)
+    if not largest <= SHORTFALL[precision]:
+        raise WorkError(
+            f"llama.cpp writes another text from this file: the log-probability here of a token that it chose is "
+            f"{largest:.1e} below the best. Nothing was written."
+        )
+    measure = "log-probability below the best at most"
+    return Comparison("llama.cpp", count, "greedy tokens", measure, largest, SHORTFALL[precision])
+
+
+def continued(engine: Llama, prompt: Sequence[int], count: int) -> list[int]:
+    """Return a prompt and the most probable tokens behind it."""
+    row = list(prompt)
+    engine.reset()
+    read, new = engine.eval, row
+    for _ in range(count):
+        read(new)
+        new = [int(np.argmax(engine.scores[len(row) - 1]))]
+        row = row + new
+    return row
+
+
+@torch.inference_mode()
+def compare_logits_of(path: Path, ours: DecoderOnly, rows: Sequence[list[int]]) -> Comparison:
+    """Compare log-probabilities with those of llama.cpp."""
+    engine = open_file(path)
     total, count = 0.0, 0
-    for row in rows[: len(TEXTS)]:
+    for row in rows:
         their = scores(engine, row)
         our = ours(torch.tensor([row]))[0]
         total += float((our.log_softmax(-1) - their.log_softmax(-1)).abs().mean(-1).sum())
@@ -64,8 +104,7 @@ def compare_logits_of(
             f"The log-probabilities differ from those of llama.cpp by {total / count:.1e} on average; at most "
             f"{TOLERANCE:.1e} was expected. Nothing was written."
         )
-    measure = "mean difference of a log-probability"
-    return LogitComparison("llama.cpp", count, measure, total / count, TOLERANCE)
+    return Comparison("llama.cpp", count, "tokens' log-probabilities", "mean difference", total / count, TOLERANCE)
 
 
 def scores(engine: Llama, row: Sequence[int]) -> Tensor:
