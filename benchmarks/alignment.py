@@ -24,7 +24,6 @@ from sixfold.data.readers import open_pairs
 from sixfold.decode.alignment import balanced, source_attention, to_words, word_weights, words_of
 from sixfold.decode.scoring import forced_batch
 from sixfold.decode.translate import Translator, load
-from sixfold.models.attention_maps import attention_maps
 from sixfold.text.words import words
 
 Rule = Callable[["Example"], Tensor]  # the weight of each source word for each target word
@@ -95,10 +94,11 @@ def make_example(translator: Translator, source: str, target: str, dictionary: s
     tokenizer, model = translator.tokenizer, translator.model
     source_ids, target_ids = tokenizer.encode(source), tokenizer.encode(target)
     (_, source_shares), (_, target_shares) = words_of(tokenizer, source_ids), words_of(tokenizer, target_ids)
-    given, target_in, _ = forced_batch(model, [source_ids], [target_ids])
-    cross = torch.stack([weights[0] for weights in attention_maps(model, given, target_in).cross])
-    cross = cross[..., : len(source_ids)]  # without the end token
-    attention = source_attention(model, [source_ids], [target_ids])[0, :-1, :-1]
+    given, target_in, _ = forced_batch(model, tokenizer.special, [source_ids], [target_ids])
+    seen: list[Tensor] = []  # of each layer
+    model.hidden(given, target_in, lambda kind, weights: seen.append(weights[0]) if kind == "cross" else None)
+    cross = torch.stack(seen)[..., : len(source_ids)]  # without the end token
+    attention = source_attention(model, tokenizer.special, [source_ids], [target_ids])[0, :-1, :-1]
     return Example(
         ours=word_weights(attention, source_shares, target_shares),
         predicting=to_words(cross[:, :, :-1], source_shares, target_shares),

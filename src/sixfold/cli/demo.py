@@ -124,7 +124,8 @@ def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> 
     from sixfold.cli.evaluate import print_table
     from sixfold.data.readers import open_pairs, read_lines
     from sixfold.evaluate.metrics import bleu
-    from sixfold.evaluate.system import evaluate_system, translations_of
+    from sixfold.evaluate.system import evaluate_system
+    from sixfold.tasks.translate.outputs import translations_of
 
     pairs = list(open_pairs(source, target))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]

@@ -67,7 +67,7 @@ def translations(
 ) -> System:
     """Return the translations of a model folder, or those in a file."""
     from sixfold.cli.progress_bar import progress
-    from sixfold.evaluate.system import translations_of
+    from sixfold.tasks.translate.outputs import translations_of
 
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     with progress(doing, len(pairs)) as on_progress:

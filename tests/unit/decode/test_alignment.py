@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from sixfold.decode.alignment import align_ids, balanced, membership, pairs, source_attention, word_weights
 from sixfold.decode.scoring import forced_batch, token_scores
 from sixfold.decode.translate import Translator
-from sixfold.models.attention_maps import attention_maps
 
 SOURCES = ["the small dog sees", "man", "old woman and blue house", "tree window dog dog man"]
 
@@ -69,9 +69,10 @@ def test_the_attention_is_the_mean_of_all_layers_and_heads(trained: Translator) 
     ids = [[7, 270, 271]], [[280, 281]]
     special = trained.tokenizer.special
     source, target_in, _ = forced_batch(trained.model, special, *ids)
+    cross: list[Tensor] = []
     with torch.inference_mode():
-        cross = torch.stack(attention_maps(trained.model, source, target_in).cross)
-    torch.testing.assert_close(source_attention(trained.model, special, *ids), cross.mean((0, 2)))
+        trained.model.hidden(source, target_in, lambda kind, seen: cross.append(seen) if kind == "cross" else None)
+    torch.testing.assert_close(source_attention(trained.model, special, *ids), torch.stack(cross).mean((0, 2)))
 
 
 def test_a_source_word_that_all_look_at_does_not_win() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 import torch
+from torch import Tensor
 
-from sixfold.models.attention_maps import attention_maps
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 4, 2], [11, 12, 2, 0, 0, 0, 0]])
@@ -40,11 +42,13 @@ def test_watching_gives_the_same_output(variant: str) -> None:
 @every_variant
 def test_the_weights_of_every_query_sum_to_one_over_what_it_may_see(variant: str) -> None:
     model = make_model(**VARIANTS[variant])
-    maps, heads = attention_maps(model, SOURCE, TARGET), model.config.heads
-    assert [each.shape for each in maps.encoder] == [(2, heads, 7, 7)] * 3
-    assert [each.shape for each in maps.decoder] == [(2, heads, 5, 5)] * 2
-    assert [each.shape for each in maps.cross] == [(2, heads, 5, 7)] * 2
-    for weights in (*maps.encoder, *maps.decoder, *maps.cross):
+    seen: dict[str, list[Tensor]] = defaultdict(list)
+    model.hidden(SOURCE, TARGET, lambda kind, weights: seen[kind].append(weights))
+    heads = model.config.heads
+    assert [each.shape for each in seen["encoder"]] == [(2, heads, 7, 7)] * 3
+    assert [each.shape for each in seen["decoder"]] == [(2, heads, 5, 5)] * 2
+    assert [each.shape for each in seen["cross"]] == [(2, heads, 5, 7)] * 2
+    for weights in (*seen["encoder"], *seen["decoder"], *seen["cross"]):
         torch.testing.assert_close(weights[0].sum(-1), torch.ones_like(weights[0].sum(-1)))
-    assert all(not weights[1, ..., 3:].any() for weights in (*maps.encoder, *maps.cross))  # padding
-    assert all(not weights.triu(1).any() for weights in maps.decoder)  # the future
+    assert all(not weights[1, ..., 3:].any() for weights in (*seen["encoder"], *seen["cross"]))  # padding
+    assert all(not weights.triu(1).any() for weights in seen["decoder"])  # the future
