@@ -81,11 +81,12 @@ def diagnose() -> Diagnosis:
     """Look at everything."""
     from sixfold import __version__
     from sixfold.kernels import attention, dropout, mkl
+    from sixfold.kernels.contexts import find_context_kernels
     from sixfold.kernels.decoding import find_kernels
     from sixfold.machine import describe
 
     needed = requirements("sixfold")
-    kernels = (find_kernels(), attention.kernels(), dropout.kernels())
+    kernels = (find_kernels(), find_context_kernels(), attention.kernels(), dropout.kernels())
     reasons = (*(each.reason for each in kernels), mkl.slow_because())
     missing = next(filter(None, reasons), "")
     extras = (

@@ -57,9 +57,15 @@ def open_contexts(
     special: SpecialIds,  # noqa: ARG001
     precision: Precision = "float32",
 ) -> ContextEngine:
-    """Lay out a decoder-only model for reading and writing."""
+    """Lay out a decoder-only model for reading and writing, on the compiled kernels where they support it."""
+    from sixfold.decode.kernel_contexts import KernelContexts
     from sixfold.decode.torch_contexts import TorchContexts
+    from sixfold.kernels.contexts import find_context_kernels
 
+    if KernelContexts.supports(model.config, model.head.weight):
+        kernels = find_context_kernels().kernels
+        if kernels is not None:
+            return KernelContexts(model, precision, kernels)
     return TorchContexts(model, precision)
 
 

@@ -22,17 +22,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sixfold.decode.engine import Engine, padded_length, prefill
-from sixfold.decode.extensions import BLOCK, best_of, log_probabilities
-from sixfold.decode.matrices import Precision, rounded
+from sixfold.decode.extensions import best_of, log_probabilities
+from sixfold.decode.matrices import Precision
+from sixfold.decode.packing import Packing
 from sixfold.decode.search import Extensions, TokenSet
-from sixfold.decode.torch_engine import PIECE, UNSEEN, TorchEngine
+from sixfold.decode.torch_engine import PIECE, TorchEngine
 from sixfold.kernels.decoding import (
     AttentionStructure,
     Kernels,
     LayerStructure,
-    MatrixStructure,
     ModelStructure,
-    NormStructure,
     PredictionStructure,
     SourceStructure,
     StepStructure,
@@ -53,41 +52,8 @@ POSITIONS = 64  # of which there is room at the start
 TRIAL_SOURCES = [[5, 6, 7, 8, 9, 4, 2], [11, 12, 2]]
 
 
-class Packing:
-    """Weights in the order that the kernels read them in."""
-
-    def __init__(self, kernels: Kernels, precision: Precision) -> None:
-        self.panel, self.precision = kernels.panel, precision
-        self.kept: list[Tensor] = []  # what structures point to
-
-    def keep(self, x: Tensor) -> int:
-        """Keep a tensor and return its address."""
-        self.kept.append(x.contiguous())
-        return self.kept[-1].data_ptr()
-
-    def vector(self, x: Tensor) -> int:
-        """Return the address of a vector, padded with zeros."""
-        return self.keep(F.pad(x.detach().float(), [0, -x.numel() % self.panel]))
-
-    def norm(self, norm: NormWeights | None) -> NormStructure:
-        """Pack a layer normalisation; nothing, where there is none."""
-        if norm is None or norm.bias is None:
-            return NormStructure()
-        return NormStructure(self.vector(norm.weight), self.vector(norm.bias), norm.epsilon)
-
-    def matrix(self, weight: Tensor, bias: Tensor | None = None) -> MatrixStructure:
-        """Pack a weight (O, I), as `nn.Linear` has it, in panels of outputs."""
-        bias = weight.new_zeros(weight.size(0)) if bias is None else bias
-        weight = F.pad(weight.detach(), [0, -weight.size(1) % self.panel, 0, -weight.size(0) % self.panel])
-        outputs, inputs = weight.shape
-        scale = None
-        if self.precision == "int8":
-            whole, scales = rounded(weight)
-            unsigned = (whole.short() + 128).to(torch.uint8)  # the kernels multiply unsigned by signed
-            panels, scale = unsigned.view(-1, self.panel, inputs // 4, 4), self.keep(scales[:, 0])
-        else:
-            panels = weight.view(-1, self.panel, inputs)
-        return MatrixStructure(self.keep(panels.transpose(1, 2)), scale, self.vector(bias), inputs, outputs)
+class LayerPacking(Packing):
+    """Packs the layers of encoders and decoders."""
 
     def attention(self, weights: AttentionWeights, width: int, norm: NormWeights) -> AttentionStructure:
         """Pack an attention, every head padded to a width, W^Q divided by √d_k."""
@@ -96,7 +62,7 @@ class Packing:
         output = F.pad(scaled.output.weight, [0, -scaled.output.weight.size(1) % self.panel])
         biases = None if key.bias is None or value.bias is None else torch.cat([key.bias, value.bias])
         return AttentionStructure(
-            self.matrix(query.weight, query.bias),
+            self.linear(query),
             self.matrix(torch.cat([key.weight, value.weight]), biases),
             self.matrix(output, scaled.output.bias),
             self.norm(norm),
@@ -115,8 +81,8 @@ class Packing:
         if weights.cross_attention is not None and weights.cross_attention_norm is not None:
             packed.source = self.attention(weights.cross_attention, width, weights.cross_attention_norm)
         network = weights.feed_forward
-        packed.inner = self.matrix(network.inner.weight, network.inner.bias)
-        packed.outer = self.matrix(network.outer.weight, network.outer.bias)
+        packed.inner = self.linear(network.inner)
+        packed.outer = self.linear(network.outer)
         packed.norm = self.norm(weights.feed_forward_norm)
         return packed
 
@@ -129,10 +95,9 @@ class KernelEngine:
     def __init__(self, model: EncoderDecoder, special: SpecialIds, precision: Precision, kernels: Kernels) -> None:
         self.model, self.special, self.kernels = model, special, kernels
         self.never_chosen = torch.tensor(special.never_chosen)
-        self.packing = packing = Packing(kernels, precision)
+        self.packing = packing = LayerPacking(kernels.panel, precision)
         config = model.config
-        self.vocabulary, self.d_model = model.head.weight.shape
-        self.padding = -self.d_model % kernels.panel
+        self.vocabulary, d_model = model.head.weight.shape
         width = max(config.head_widths)
         width += -width % kernels.lanes
         self.encoder = layers([packing.layer(each, width) for each in layers_of(model.encoder)])
@@ -142,15 +107,15 @@ class KernelEngine:
             decoder=ctypes.addressof(self.decoder),
             encoder_norm=packing.norm(final_norm_weights(model.encoder)),
             decoder_norm=packing.norm(final_norm_weights(model.decoder)),
-            projection=self.packed_projection(),
-            embedding=packing.keep(self.padded(model.head.weight.detach())),
+            projection=packing.projection(model.head.weight),
+            embedding=packing.keep(packing.padded(model.head.weight.detach())),
             embedding_scale=model.target.embedding.scale,
             is_pre_norm=config.norm == "pre",
             is_int8=precision == "int8",
             encoder_layers=len(self.encoder),
             decoder_layers=len(self.decoder),
-            d_model=self.d_model,
-            padded_d_model=self.d_model + self.padding,
+            d_model=d_model,
+            padded_d_model=d_model + -d_model % kernels.panel,
             d_ff=self.decoder[0].inner.outputs,
             heads=config.heads,
             head_width=width,
@@ -167,17 +132,6 @@ class KernelEngine:
         is_plain = config.norm_kind == "layer" and config.activation == "relu" and not config.gated
         return is_plain and weight.device.type == "cpu" and weight.dtype == torch.float32
 
-    def packed_projection(self) -> MatrixStructure:
-        """Pack the projection to the vocabulary, padded to whole blocks that are never chosen."""
-        weight = self.model.head.weight.detach()
-        surplus = -self.vocabulary % BLOCK
-        bias = F.pad(weight.new_zeros(self.vocabulary), [0, surplus], value=UNSEEN)
-        return self.packing.matrix(F.pad(weight, [0, 0, 0, surplus]), bias)
-
-    def padded(self, rows: Tensor) -> Tensor:
-        """Pad rows (…, d_model) to the width that the kernels want."""
-        return F.pad(rows, [0, self.padding]) if self.padding else rows.contiguous()
-
     @torch.inference_mode()
     def start(self, sources: Sequence[list[int]], prompts: Sequence[list[int]]) -> KernelStepper:
         """Read the sources and the prompts."""
@@ -189,7 +143,7 @@ class KernelEngine:
         """Return the address of a target position's vector."""
         if step not in self.positions:
             vector = self.model.target.positions(step, 1).detach()
-            self.positions[step] = self.packing.keep(self.padded(vector))
+            self.positions[step] = self.packing.keep(self.packing.padded(vector))
         return self.positions[step]
 
     def prediction(self) -> PredictionStructure:
@@ -290,7 +244,7 @@ class KernelStepper:
     def encode(self, tokens: Tensor) -> None:
         """Fill the memory with the keys and values of the source tokens (N,)."""
         engine, shape = self.engine, self.engine.structure
-        positions = engine.padded(engine.model.source.positions(0, self.longest))
+        positions = engine.packing.padded(engine.model.source.positions(0, self.longest))
         x = unfilled(tokens.numel(), shape.padded_d_model)
         room = engine.room(tokens.numel(), self.longest)
         source = SourceStructure(

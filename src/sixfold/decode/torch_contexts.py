@@ -135,6 +135,14 @@ def lay_out(weights: LayerWeights, config: BlockConfig, precision: Precision) ->
     )
 
 
+def position_tables(model: DecoderOnly) -> tuple[Tensor | None, Tensor | None]:
+    """Return what is added to embeddings (positions, d), or how queries and keys turn (2, positions, D/2)."""
+    config, device = model.config, model.head.weight.device
+    if config.positions == "rotary":
+        return None, rotations(config.max_positions, config.head_widths[0], config.rotary_base).to(device)
+    return model.stem.positions(0, config.max_positions).detach(), None
+
+
 class TorchContexts:
     """A decoder-only model, ready to read tokens into contexts."""
 
@@ -147,14 +155,7 @@ class TorchContexts:
         self.projection = make_matrix(model.head.weight.detach(), precision)
         self.layers = [lay_out(layer, config, precision) for layer in layers_of(model.stack)]
         self.last_norm = final_norm_weights(model.stack)
-        self.positions, self.turns = self.position_tables(model)
-
-    def position_tables(self, model: DecoderOnly) -> tuple[Tensor | None, Tensor | None]:
-        """Return what is added to embeddings (positions, d), or how queries and keys turn (2, positions, D/2)."""
-        if self.config.positions == "rotary":
-            width = self.config.head_widths[0]
-            return None, rotations(self.max_positions, width, self.config.rotary_base).to(self.device)
-        return model.stem.positions(0, self.max_positions).detach(), None
+        self.positions, self.turns = position_tables(model)
 
     def new_context(self) -> TorchContext:
         """Return a context without tokens."""

@@ -14,13 +14,15 @@ import platform
 import re
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from sixfold.errors import SixfoldError, WorkError
 from sixfold.kernels.cached import cached_library, forget_refusals, new_library, refusal, remember_refusal
-from sixfold.kernels.trial import Failure, failure_of_trial, run
+from sixfold.kernels.trial import Failure, WrongResultError, failure_of_trial, run
 from sixfold.machine import cpu_flags, cpu_model, torch_version
 
 VARIABLE = "SIXFOLD_KERNELS"  # off: do without
@@ -33,6 +35,7 @@ TRIAL_VARIABLES = {VARIABLE: "off", "OMP_NUM_THREADS": "1"}  # a trial must not 
 REFUSED_FLAG = re.compile(
     r"^([\w./-]+: )?error: .*(unrecogni[sz]ed|unknown|unsupported|bad value|invalid|not support)", re.M
 )
+Kernels = TypeVar("Kernels")
 OPENING = threading.Lock()  # threads that need a library at the same time must not all compile it
 
 
@@ -42,6 +45,24 @@ class Compiled:
 
     library: ctypes.CDLL | None
     reason: str  # empty if there is one
+
+
+@dataclass(frozen=True)
+class Found(Generic[Kernels]):
+    """The functions of a library, or why there are none."""
+
+    kernels: Kernels | None
+    reason: str  # empty if there are
+
+
+def described(found: Compiled, describe: Callable[[ctypes.CDLL], Kernels]) -> Found[Kernels]:
+    """Return the functions of a library; there are none if it is not what it is thought to be."""
+    if found.library is None:
+        return Found(None, found.reason)
+    try:
+        return Found(describe(found.library), "")
+    except WrongResultError as error:
+        return Found(None, str(error))
 
 
 def compiled(source: Path, trial: str, flags: tuple[str, ...] = (), is_for_any: bool = False) -> Compiled:
@@ -78,7 +99,9 @@ def library_key(source: Path, trial: str, flags: tuple[str, ...], targets: Targe
     """Return the beginning of the name of a library: what it is made of, and for which machine."""
     command = (*FLAGS, *flags, *map(str, targets), trial)
     facts = (*command, cpu_model(), cpu_flags(), platform.machine(), platform.release(), torch_version())
-    digest = hashlib.sha256(source.read_bytes() + "\0".join(facts).encode()).hexdigest()[:16]
+    sources = (source, *sorted(source.parent.glob("*.h")))
+    content = b"\0".join(path.read_bytes() for path in sources)
+    digest = hashlib.sha256(content + "\0".join(facts).encode()).hexdigest()[:16]
     return f"{source.stem}-{digest}"
 
 
@@ -126,13 +149,13 @@ def first_failure(compiler: list[str], targets: Targets, source: Path, trial: st
 def failure_of_compiler(command: list[str], source: Path, path: Path) -> Failure | None:
     """Compile a source; return how it failed, or None.
 
-    Final is an error at a line of the source, or one about a flag. A full disk, exhausted memory or a missing
-    header ("fatal error") is not.
+    Final is an error at a line of the source or of a header beside it, or one about a flag. A full disk, exhausted
+    memory or a missing header ("fatal error") is not.
     """
     done = run([*command, str(source), "-o", str(path), "-lm"], "compiling", {"LC_ALL": "C"})
     if isinstance(done, Failure):
         return done
-    in_source = re.search(rf"^{re.escape(str(source))}:\d+:(\d+:)? error: .*", done.stderr, re.M)
+    in_source = re.search(rf"^{re.escape(str(source.parent))}/\S+:\d+:(\d+:)? error: .*", done.stderr, re.M)
     final = in_source or REFUSED_FLAG.search(done.stderr)
     line = final.group() if final else done.stderr.strip().rpartition("\n")[2]
     return Failure(f"compiling failed: {line}", final is not None) if done.returncode else None

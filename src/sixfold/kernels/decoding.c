@@ -10,257 +10,14 @@
    piece of memory, h keys and then h values; a query sees a list of such pieces.
 */
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "norms.h"
+#include "products.h"
+#include "room.h"
+#include "vectors.h"
 
-/* Vectors: as wide as the processor's, in the compiler's own notation. */
-
-#if defined(__AVX512F__)
-enum { LANES = 16, ROWS = 12 }; /* ROWS are multiplied at once: as many as registers hold the sums of */
-#else
-enum { LANES = 8, ROWS = 6 };
-#endif
-enum { PANEL = 2 * LANES, BLOCK = 64 }; /* outputs that are multiplied at once; tokens that are compared at once */
-
-typedef float floats __attribute__((vector_size(4 * LANES)));
-typedef int32_t ints __attribute__((vector_size(4 * LANES)));
-typedef int8_t bytes __attribute__((vector_size(LANES)));
-
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
-INLINE floats load(const float *from) { floats v; memcpy(&v, from, sizeof v); return v; }
-INLINE void store(float *to, floats v) { memcpy(to, &v, sizeof v); }
-INLINE ints load_ints(const void *from) { ints v; memcpy(&v, from, sizeof v); return v; }
-INLINE floats all(float x) { return x - (floats){0}; }
-INLINE ints all_ints(int32_t x) { return x - (ints){0}; }
-INLINE long shorter(long a, long b) { return a < b ? a : b; }
-
-/* a b + c, rounded once. Said, and not left to the compiler: it might do so for some numbers of rows only. */
-INLINE floats fused(floats a, floats b, floats c) {
-#if defined(__AVX512F__)
-    return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
-    return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__ARM_FEATURE_FMA)
-    for (int i = 0; i < LANES; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-    return c;
-#else
-    return a * b + c;
-#endif
-}
-
-INLINE floats larger(floats a, floats b) {
-#if defined(__AVX512F__)
-    return (floats)_mm512_max_ps((__m512)a, (__m512)b);
-#else
-    ints is_a = a > b;
-    return (floats)((is_a & (ints)a) | (~is_a & (ints)b));
-#endif
-}
-
-INLINE float sum_of(floats v) {
-#if defined(__AVX512F__)
-    return _mm512_reduce_add_ps((__m512)v);
-#else
-    float sum = 0;
-    for (int i = 0; i < LANES; i++) sum += v[i];
-    return sum;
-#endif
-}
-
-INLINE float largest_of(floats v) {
-#if defined(__AVX512F__)
-    return _mm512_reduce_max_ps((__m512)v);
-#else
-    float largest = v[0];
-    for (int i = 1; i < LANES; i++) largest = v[i] > largest ? v[i] : largest;
-    return largest;
-#endif
-}
-
-static const float ROUNDING = 12582912.0f; /* 1.5 * 2^23: adding it leaves no room for digits behind the point */
-
-/* e^x for x up to 88; 0 or nearly so below -87. */
-INLINE floats exponential(floats x) {
-    floats power = larger(x * 1.44269504f, all(-126.0f));
-    floats whole = (power + ROUNDING) - ROUNDING, part = power - whole;
-    floats curve = all(1.54035304e-4f); /* 2^part for -1/2 to 1/2 */
-    curve = fused(curve, part, all(1.33335581e-3f));
-    curve = fused(curve, part, all(9.61812911e-3f));
-    curve = fused(curve, part, all(5.55041087e-2f));
-    curve = fused(curve, part, all(2.40226507e-1f));
-    curve = fused(curve, part, all(6.93147181e-1f));
-    curve = fused(curve, part, all(1.0f));
-    return curve * (floats)((__builtin_convertvector(whole, ints) + 127) << 23);
-}
-
-/* Products with weights.
-
-   A panel of outputs is stored input by input, so that a product reads weights from first to last, once. Weights
-   of 8 bits have four inputs of an output side by side, and 128 is added to each, because the processor multiplies
-   unsigned by signed bytes; what that adds is known from the sum of a row. */
-
-typedef struct {
-    const void *weight; /* floats, or bytes if there are scales */
-    const float *scale; /* of each output, or NULL */
-    const float *bias;
-    long inputs, outputs;
-} Matrix;
-
-typedef struct { /* rows to multiply, and the same rounded to 8 bits */
-    const float *values;
-    const int8_t *rounded;
-    const float *scale;
-    const int32_t *surplus; /* what the 128 add */
-    long count;
-} Rows;
-
-/* Add the products of the four bytes in each lane of the weights with four inputs. */
-#if defined(__AVX512VNNI__)
-INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
-    return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)weights, (__m512i)all_ints(inputs));
-}
-#elif defined(__AVX512BW__) || defined(__AVX2__)
-INLINE ints add_pairs(ints sum, ints weights, int first, int second) { /* bytes 0 and 2 of each lane */
-    ints inputs = all_ints((first & 65535) | (int32_t)((uint32_t)second << 16)), pairs = weights & 0x00ff00ff;
-#if defined(__AVX512BW__)
-    return sum + (ints)_mm512_madd_epi16((__m512i)pairs, (__m512i)inputs);
-#else
-    return sum + (ints)_mm256_madd_epi16((__m256i)pairs, (__m256i)inputs);
-#endif
-}
-INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
-    sum = add_pairs(sum, weights, (int8_t)inputs, (int8_t)(inputs >> 16));
-    return add_pairs(sum, weights >> 8, (int8_t)(inputs >> 8), (int8_t)(inputs >> 24));
-}
-#else
-INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
-    for (int i = 0; i < 4; i++) sum += ((weights >> (8 * i)) & 255) * (int32_t)(int8_t)(inputs >> (8 * i));
-    return sum;
-}
-#endif
-
-INLINE void prefetch(const void *weights, int size) { /* some time before they are needed */
-    for (int i = 0; i < size; i += 64) __builtin_prefetch((const char *)weights + 4096 + i);
-}
-
-typedef struct { /* where a product goes: to = x W + bias + add, in rows of `stride` numbers */
-    float *to;
-    long stride;
-    const float *add; /* or NULL */
-    int is_rectified; /* what is below 0 becomes 0 */
-} Result;
-
-INLINE void finish(floats sum, const Matrix *m, long column, const Result *result, long place) {
-    sum += load(m->bias + column);
-    if (result->add) sum += load(result->add + place);
-    store(result->to + place, result->is_rectified ? larger(sum, all(0)) : sum);
-}
-
-/* The product of `rows` rows from `row` on with the panel from `column` on, which goes to `place`. */
-INLINE void multiply_floats(
-    const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
-) {
-    const float *w = (const float *)m->weight + column * m->inputs, *inputs = x->values + row * m->inputs;
-    floats sum[12][2];
-    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = all(0);
-    for (long i = 0; i < m->inputs; i++, w += PANEL) {
-        floats left = load(w), right = load(w + LANES);
-        prefetch(w, PANEL * sizeof *w);
-        UNROLL for (int r = 0; r < rows; r++) {
-            floats input = all(inputs[r * m->inputs + i]);
-            sum[r][0] = fused(left, input, sum[r][0]);
-            sum[r][1] = fused(right, input, sum[r][1]);
-        }
-    }
-    UNROLL for (int r = 0; r < rows; r++) {
-        finish(sum[r][0], m, column, result, place + r * result->stride);
-        finish(sum[r][1], m, column + LANES, result, place + r * result->stride + LANES);
-    }
-}
-
-INLINE void multiply_bytes(
-    const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
-) {
-    const uint8_t *w = (const uint8_t *)m->weight + column * m->inputs;
-    const int8_t *inputs = x->rounded + row * m->inputs;
-    ints sum[12][2];
-    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = all_ints(0);
-    for (long i = 0; i < m->inputs; i += 4, w += 4 * PANEL) {
-        ints left = load_ints(w), right = load_ints(w + 4 * LANES);
-        prefetch(w, 4 * PANEL);
-        UNROLL for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, inputs + r * m->inputs + i, sizeof four);
-            sum[r][0] = add_products(sum[r][0], left, four);
-            sum[r][1] = add_products(sum[r][1], right, four);
-        }
-    }
-    floats left = load(m->scale + column), right = load(m->scale + column + LANES);
-    UNROLL for (int r = 0; r < rows; r++) {
-        float scale = x->scale[row + r];
-        int32_t surplus = x->surplus[row + r];
-        floats low = __builtin_convertvector(sum[r][0] - surplus, floats) * (left * scale);
-        floats high = __builtin_convertvector(sum[r][1] - surplus, floats) * (right * scale);
-        finish(low, m, column, result, place + r * result->stride);
-        finish(high, m, column + LANES, result, place + r * result->stride + LANES);
-    }
-}
-
-/* Multiply with the columns from `begin` to `end`; the first goes to the first place of a row. */
-static void multiply_columns(const Matrix *m, const Rows *x, const Result *result, long begin, long end) {
-    for (long column = begin; column < end; column += PANEL)
-        for (long row = 0; row < x->count; row += ROWS) {
-            long place = row * result->stride + column - begin;
-            switch (shorter(ROWS, x->count - row)) { /* the compiler makes one version for each number of rows */
-#define CASE(rows)                                                                                                    \
-    case rows:                                                                                                        \
-        if (m->scale) multiply_bytes(m, x, result, row, column, place, rows);                                         \
-        else multiply_floats(m, x, result, row, column, place, rows);                                                 \
-        break;
-                CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
-#undef CASE
-            }
-        }
-}
-
-static void multiply(const Matrix *m, const Rows *x, float *to, const float *add, int is_rectified) {
-    Result result = {to, m->outputs, add, is_rectified};
-    multiply_columns(m, x, &result, 0, m->outputs);
-}
-
-/* Round a row to -127 … 127 steps of its own. */
-static void round_row(const float *x, long width, int8_t *rounded, float *scale, int32_t *surplus) {
-    floats largest = all(1e-20f);
-    for (long i = 0; i < width; i += LANES) largest = larger(largest, larger(load(x + i), -load(x + i)));
-    *scale = largest_of(largest) / 127;
-    float inverse = 1 / *scale;
-    ints sum = all_ints(0);
-    for (long i = 0; i < width; i += LANES) {
-        ints whole = __builtin_convertvector((load(x + i) * inverse + ROUNDING) - ROUNDING, ints);
-        bytes narrow = __builtin_convertvector(whole, bytes);
-        memcpy(rounded + i, &narrow, sizeof narrow);
-        sum += whole;
-    }
-    *surplus = 0;
-    for (int i = 0; i < LANES; i++) *surplus += 128 * sum[i];
-}
+enum { BLOCK = 64 }; /* tokens that are compared at once */
 
 /* The model, and room to work in. */
-
-typedef struct {
-    const float *weight, *bias;
-    float epsilon;
-} Norm;
 
 typedef struct {
     Matrix query, memory, output;
@@ -298,12 +55,6 @@ typedef struct {
     int32_t *surplus;
     int8_t *rounded;
 } Work;
-
-static void *take(uintptr_t *room, long size) { /* the next piece of the room */
-    void *piece = (void *)*room;
-    *room += (size + 63) / 64 * 64;
-    return piece;
-}
 
 static long widest(const Model *m) {
     long width = m->padded_d_model > m->all_heads ? m->padded_d_model : m->all_heads;
@@ -351,38 +102,6 @@ static Rows rows_of(const Model *m, const Work *w, const float *x, long count, l
 
 /* Layers. */
 
-static void normalise(const Model *m, const Norm *norm, const float *from, float *to, long rows) {
-    long width = m->padded_d_model, surplus = width - m->d_model;
-    for (long r = 0; r < rows; r++, from += width, to += width) {
-        floats sum = all(0), squares = all(0);
-        for (long i = 0; i < width; i += LANES) sum += load(from + i);
-        float mean = sum_of(sum) / m->d_model;
-        for (long i = 0; i < width; i += LANES) {
-            floats offset = load(from + i) - mean;
-            squares = fused(offset, offset, squares);
-        }
-        float variance = (sum_of(squares) - surplus * mean * mean) / m->d_model; /* without the padding's */
-        float scale = 1 / sqrtf(variance + norm->epsilon);
-        for (long i = 0; i < width; i += LANES)
-            store(to + i, (load(from + i) - mean) * scale * load(norm->weight + i) + load(norm->bias + i));
-    }
-}
-
-/* e^score of each position without the largest, and 1/sum of them. */
-static float share_out(float *scores, long count) {
-    floats largest = all(-INFINITY), sum = all(0);
-    long padded = (count + LANES - 1) / LANES * LANES;
-    for (long i = count; i < padded; i++) scores[i] = -INFINITY;
-    for (long i = 0; i < padded; i += LANES) largest = larger(largest, load(scores + i));
-    floats top = all(largest_of(largest));
-    for (long i = 0; i < padded; i += LANES) {
-        floats share = exponential(load(scores + i) - top);
-        store(scores + i, share);
-        sum += share;
-    }
-    return 1 / sum_of(sum);
-}
-
 INLINE float product(const float *a, const float *b, long width) {
     floats sum = load(a) * load(b);
     for (long i = LANES; i < width; i += LANES) sum = fused(load(a + i), load(b + i), sum);
@@ -421,12 +140,12 @@ static void attend(
 
 /* A sub-layer begins with the rows that go into it and ends when its result has been added to x. */
 static Rows begin(const Model *m, const Work *w, const Norm *norm, const float *x, long rows) {
-    if (m->is_pre_norm) normalise(m, norm, x, w->normal, rows);
+    if (m->is_pre_norm) normalise(norm, x, w->normal, rows, m->d_model, m->padded_d_model);
     return rows_of(m, w, m->is_pre_norm ? w->normal : x, rows, m->padded_d_model);
 }
 
 static void end(const Model *m, const Norm *norm, float *x, long rows) {
-    if (!m->is_pre_norm) normalise(m, norm, x, x, rows);
+    if (!m->is_pre_norm) normalise(norm, x, x, rows, m->d_model, m->padded_d_model);
 }
 
 static void join_heads(const Model *m, const Work *w, const Attention *a, float *x, long rows) {
@@ -489,7 +208,7 @@ void encode(const Model *m, const Source *s) {
         join_heads(m, w, &layer->past, s->x, s->rows);
         feed_forward(m, w, layer, s->x, s->rows);
     }
-    if (m->is_pre_norm) normalise(m, &m->encoder_norm, s->x, s->x, s->rows);
+    if (m->is_pre_norm) normalise(&m->encoder_norm, s->x, s->x, s->rows, m->d_model, m->padded_d_model);
     Rows output = rows_of(m, w, s->x, s->rows, m->padded_d_model);
     for (long l = 0; l < m->decoder_layers; l++)
         multiply(&m->decoder[l].source.memory, &output, s->memory + l * s->rows * 2 * m->all_heads, NULL, 0);
@@ -557,7 +276,7 @@ void decode(const Model *m, const Step *s) {
         join_heads(m, w, &layer->source, s->x, s->rows);
         feed_forward(m, w, layer, s->x, s->rows);
     }
-    if (m->is_pre_norm) normalise(m, &m->decoder_norm, s->x, s->x, s->rows);
+    if (m->is_pre_norm) normalise(&m->decoder_norm, s->x, s->x, s->rows, m->d_model, m->padded_d_model);
 }
 
 /* The vocabulary: logits, the log of the sum of their exponentials, and the best ones. */

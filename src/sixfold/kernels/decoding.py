@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import CDLL, Structure, c_float, c_int32, c_long, c_void_p
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from sixfold.kernels.build import compiled
+from sixfold.kernels.build import Found, compiled, described
 from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -171,24 +169,6 @@ class Kernels:
         self.write_logits.restype, self.write_logits.argtypes = None, (c_void_p, c_void_p, c_void_p)
 
 
-@dataclass(frozen=True)
-class Found:
-    """The kernels, or why there are none."""
-
-    kernels: Kernels | None
-    reason: str  # empty if there are
-
-
-def find_kernels() -> Found:
+def find_kernels() -> Found[Kernels]:
     """Return the kernels for this machine, compiling them the first time."""
-    found = compiled(SOURCE, TRIAL, FLAGS)
-    return Found(None, found.reason) if found.library is None else described(found.library)
-
-
-@cache
-def described(library: CDLL) -> Found:
-    """Return the functions of a library, once in a process."""
-    try:
-        return Found(Kernels(library), "")
-    except WrongResultError as error:
-        return Found(None, str(error))
+    return described(compiled(SOURCE, TRIAL, FLAGS), Kernels)

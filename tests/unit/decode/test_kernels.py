@@ -46,10 +46,13 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def sabotage(folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, replacement: str) -> None:
     """Let the kernels be compiled from a changed source, for one target only."""
-    text, count = re.subn(pattern, replacement, SOURCE.read_text(encoding="utf-8"), count=1)
-    assert count == 1
-    (folder / "kernels.c").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(kernels, "SOURCE", folder / "kernels.c")
+    counts = []
+    for path in (SOURCE, *SOURCE.parent.glob("*.h")):
+        text, count = re.subn(pattern, replacement, path.read_text(encoding="utf-8"), count=1)
+        (folder / path.name).write_text(text, encoding="utf-8")
+        counts.append(count)
+    assert sum(counts) == 1
+    monkeypatch.setattr(kernels, "SOURCE", folder / SOURCE.name)
     monkeypatch.setattr(compiled, "TARGETS", compiled.TARGETS[:1])
 
 
