@@ -22,6 +22,7 @@ from sixfold.cli.doctor import doctor
 from sixfold.cli.evaluate import evaluate
 from sixfold.cli.explain import explain
 from sixfold.cli.export import export
+from sixfold.cli.generate import generate
 from sixfold.cli.import_ import import_
 from sixfold.cli.plan import plan
 from sixfold.cli.score import score
@@ -48,6 +49,7 @@ for command in (
     demo,
     train,
     translate,
+    generate,
     evaluate,
     score,
     explain,

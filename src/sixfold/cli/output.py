@@ -1,4 +1,4 @@
-"""Results on standard output, whose reader may close the pipe."""
+"""Results on standard output, whose reader may close the pipe, and who reads and types there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import typer
+
+from sixfold.errors import ConfigError
 
 CLOSED_PIPE = 141  # as shells report a closed pipe: 128 + SIGPIPE
 
@@ -29,3 +31,20 @@ def write_lines(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def write_piece(text: str) -> None:
+    """Write a part of a line, to be seen at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def is_typed(file: str) -> bool:
+    """Whether a person types the lines and waits for each."""
+    return file == "-" and sys.stdin.isatty()
+
+
+def refuse_unseen(alternatives: int, as_json: bool) -> None:
+    """Refuse to compute what nobody will see."""
+    if alternatives and not as_json:
+        raise ConfigError("decode.alternatives are only shown in JSON.", "Add --json")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.flags import Precision
 from sixfold.cli.set_option import read_settings, together
-from sixfold.cli.translate import Precision
 from sixfold.settings import make
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ def known_settings(command: str) -> Known:
         "train": recipe_settings,
         "plan": recipe_settings,
         "translate": translate_settings,
+        "generate": generate_settings,
         "score": score_settings,
         "check": data_settings,
         "evaluate": data_settings,
@@ -59,6 +60,13 @@ def translate_settings() -> Known:
     from sixfold.decode.options import SearchOptions
 
     return {"decode": {**meanings(SearchOptions), **meanings(JsonOptions)}}
+
+
+def generate_settings() -> Known:
+    """Return the options of writing."""
+    from sixfold.decode.generate_options import GenerateOptions
+
+    return {"decode": meanings(GenerateOptions)}
 
 
 def score_settings() -> Known:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from sixfold.cli.output import reader_may_leave, write_lines
+from sixfold.cli.flags import ENGINE, Device, InPrecision, ModelFolder, Precision, Set
+from sixfold.cli.output import is_typed, reader_may_leave, refuse_unseen, write_lines, write_piece
 from sixfold.cli.set_option import read_settings, together
+from sixfold.cli.token_records import token_records
 from sixfold.settings import check_bounds, make, meanings, setting
 
 if TYPE_CHECKING:
@@ -34,15 +34,8 @@ if TYPE_CHECKING:
             ...
 
 
-class Precision(StrEnum):
-    """How weights are kept while translating."""
-
-    float32 = "float32"
-    int8 = "int8"
-
-
 LINES_AT_ONCE = 2000
-CONTENT, ENGINE = "What must and must not be written", "How it is computed"
+CONTENT = "What must and must not be written"
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,6 @@ class JsonOptions:
         check_bounds(self)
 
 
-ModelFolder = Annotated[Path, typer.Argument(help="A model folder.")]
 InputFile = Annotated[str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")]
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")]
 NBest = Annotated[int | None, typer.Option(help="Translations of each line, best first.")]
@@ -65,10 +57,6 @@ Sample = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="See below; for example decode.top_k=10; repeatable."),
 ]
 Require = Annotated[
     list[str] | None,
@@ -94,14 +82,10 @@ Partners = Annotated[
         rich_help_panel=ENGINE,
     ),
 ]
-InPrecision = Annotated[
-    Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
-]
 NumWorkers = Annotated[
     int,
     typer.Option(min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)]
 
 
 def translate(
@@ -134,7 +118,7 @@ def translate(
 
     flags = {"beam": beam, "n_best": n_best, "sample": sample, "require": require, "forbid": forbid}
     options, in_json = read_options(flags, settings)
-    refuse_unseen(in_json, as_json)
+    refuse_unseen(in_json.alternatives, as_json)
     translator = load(model, device, partners or (), precision.value, workers or num_cores())
     can_stream = translator.decoder.plan(options).can_stream  # refuses before a line is read
     with reader_may_leave():
@@ -156,27 +140,13 @@ def read_options(
     return make(SearchOptions, "decode", values), make(JsonOptions, "decode", in_json)
 
 
-def refuse_unseen(in_json: JsonOptions, as_json: bool) -> None:
-    """Refuse to compute what nobody will see."""
-    from sixfold.errors import ConfigError
-
-    if in_json.alternatives and not as_json:
-        raise ConfigError("decode.alternatives are only shown in JSON.", "Add --json")
-
-
-def is_typed(file: str) -> bool:
-    """Whether a person types the lines and waits for each."""
-    return file == "-" and sys.stdin.isatty()
-
-
 def answer_typed_lines(translator: Translator, file: str, options: SearchOptions) -> None:
     """Show each translation as it is written."""
     from sixfold.data.readers import read_lines
 
     for place, line in enumerate(read_lines(file)):
         for piece in translator.stream(line, options, place):
-            sys.stdout.write(piece)
-            sys.stdout.flush()
+            write_piece(piece)
         write_lines([""])
         if not translator.reads_whole(line):
             say_that_input_is_cut(place + 1)
@@ -259,7 +229,6 @@ def as_evidence(
 
 def as_record(translator: Translator, translation: Translation, tokens: Sequence[TokenScore]) -> dict[str, object]:
     """Return what JSON tells of one translation."""
-    pieces = translator.tokenizer.pieces([each.token for each in tokens])
     return {
         "text": translation.text,
         "score": translation.score,
@@ -267,22 +236,5 @@ def as_record(translator: Translator, translation: Translation, tokens: Sequence
         "num_tokens": translation.num_tokens,
         "is_cut": translation.is_cut,
         "source_is_cut": translation.source_is_cut,
-        "tokens": [
-            {"token": piece, "log_probability": each.log_probability} | shown_alternatives(translator, each)
-            for piece, each in zip(pieces, tokens, strict=True)
-        ],
-    }
-
-
-def shown_alternatives(translator: Translator, token: TokenScore) -> dict[str, object]:
-    """Return the most probable tokens in a token's place, if they were asked for."""
-    if not token.alternatives:
-        return {}
-    ids, log_probs = zip(*token.alternatives, strict=True)
-    pieces = translator.tokenizer.pieces(ids)
-    return {
-        "alternatives": [
-            {"token": piece, "log_probability": log_prob}
-            for piece, log_prob in zip(pieces, log_probs, strict=True)
-        ]
+        "tokens": token_records(translator.tokenizer, tokens),
     }

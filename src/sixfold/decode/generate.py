@@ -13,7 +13,7 @@ from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.batch_decoder import MANY_WEIGHTS, threads
 from sixfold.decode.config import GenerateConfig, generate_config
 from sixfold.decode.contexts import Context, open_contexts
-from sixfold.decode.generate_options import GenerateOptions
+from sixfold.decode.generate_options import GenerateOptions, make_plan
 from sixfold.decode.generation import Continuation, Generation
 from sixfold.decode.matrices import Precision
 from sixfold.decode.opening import read_folder, ready_device
@@ -193,6 +193,10 @@ class Generator:
             )
         ids, start = prompt_tokens(self.tokenizer, self.processor.chat, messages), self.processor.decoder_start
         return ids if start is None or ids[:1] == [start] else [start, *ids]
+
+    def refuse_too_long(self, prompt: Sequence[int], options: GenerateOptions) -> None:
+        """Refuse a prompt of tokens that the context does not hold."""
+        self.new_generation().room(prompt, make_plan(options, self.defaults))
 
     def new_generation(self) -> Generation:
         """Return a generation in which nothing is written yet."""

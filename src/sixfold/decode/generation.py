@@ -23,6 +23,7 @@ from sixfold.decode.generate_options import GenerateOptions, GeneratePlan, make_
 from sixfold.decode.growing_text import GrowingText
 from sixfold.decode.memory import in_halves
 from sixfold.decode.sampling import Sampling, drawn
+from sixfold.decode.scoring import TokenScore
 from sixfold.decode.search import NEVER, ShouldStop, Stopped
 from sixfold.errors import RequestError
 from sixfold.text import AnyTokenizer
@@ -52,6 +53,12 @@ class Continuation:
     def text(self) -> str:
         """The text so far, as much of it as is sure: whole characters, and no part of a stop string."""
         return self.growing.text
+
+    @property
+    def token_scores(self) -> list[TokenScore]:
+        """The tokens with their log-probabilities and alternatives."""
+        columns = (self.tokens, self.log_probabilities, self.alternatives)
+        return [TokenScore(*each) for each in zip(*columns, strict=True)]
 
     def write(self, token: int, log_probability: float, alternatives: Alternatives, raw: bytes) -> None:
         """Append a token that spells these bytes; one that spells nothing is special, and ends the text."""
@@ -149,17 +156,18 @@ class Generation:
 
     def room(self, prompt: Sequence[int], plan: GeneratePlan) -> int:
         """Return how many tokens may be written, or refuse a prompt that leaves no room."""
-        most = self.engine.max_positions
         if not prompt:
             raise RequestError("A prompt needs at least one token.")
         if plan.slide:
             return plan.max_tokens
-        if len(prompt) > most:
+        room = self.engine.max_positions - len(prompt) + 1  # the last token is written, but not read
+        if room < 1:
             raise RequestError(
-                f"The prompt has {len(prompt):,} tokens, but the model's context holds {most:,}.",
+                f"The prompt has {len(prompt):,} tokens, but the model's context holds "
+                f"{self.engine.max_positions:,}.",
                 "Shorten it, or let the context slide: --slide",
             )
-        return min(plan.max_tokens, most - len(prompt) + 1)  # the last token is written, but not read
+        return min(plan.max_tokens, room)
 
     def new_row(self, prompt: Sequence[int], continuations: list[Continuation], context: Context | None) -> Row:
         """Return the row of a request that joins."""

@@ -9,6 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -162,15 +163,20 @@ class Tokenizer:
 
     def spelling(self) -> list[bytes]:
         """Return the bytes that each token of the vocabulary writes; special ones write none."""
+        return list(self.spelled)
+
+    @cached_property
+    def spelled(self) -> list[bytes]:
+        """The bytes of each token."""
         ids = list(range(self.vocabulary))
         found = zip(self.pieces(ids), self.processor.is_byte(ids), self.processor.is_control(ids), strict=True)
-        spelling = [
+        spelled = [
             b"" if is_control else bytes.fromhex(piece[3:5]) if is_byte else piece.replace("▁", " ").encode()
             for piece, is_byte, is_control in found
         ]
         for special in RESERVED:
-            spelling[special] = b""
-        return spelling
+            spelled[special] = b""
+        return spelled
 
 
 def smallest_vocabulary(lines: Sequence[str]) -> int:
