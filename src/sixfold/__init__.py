@@ -17,6 +17,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sixfold import explain, nn
+    from sixfold.decode.generate import Generator
+    from sixfold.decode.generate_options import GenerateOptions
+    from sixfold.decode.generation import Continuation
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import Translation, Translator
     from sixfold.errors import SixfoldError
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 HOMES = {
     "PRESETS": "sixfold.models.encoder_decoder",
+    "Continuation": "sixfold.decode.generation",
+    "GenerateOptions": "sixfold.decode.generate_options",
+    "Generator": "sixfold.decode.generate",
     "Outcome": "sixfold.training.run",
     "SearchOptions": "sixfold.decode.options",
     "SixfoldError": "sixfold.errors",
@@ -41,8 +47,11 @@ HOMES = {
 
 __all__ = [
     "PRESETS",
+    "Continuation",
     "EncoderDecoder",
     "EncoderDecoderConfig",
+    "GenerateOptions",
+    "Generator",
     "Outcome",
     "SearchOptions",
     "SixfoldError",
