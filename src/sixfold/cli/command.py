@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection
 from importlib import import_module
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import typer
@@ -51,10 +52,25 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Read the arguments; a flag that became a setting is refused with the way to say it."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, with_pair(args))
         except NoSuchOption as error:
             refuse_former(self.name or "", str(getattr(error, "option_name", "")))
             raise
+
+
+def with_pair(args: list[str]) -> list[str]:
+    """Return arguments in which `--valid SOURCE TARGET` is `--valid SOURCE --valid TARGET`.
+
+    Without anything before it, `--valid FILE INPUT` names what to validate on and what to train on.
+    """
+    if "--valid" not in args:
+        return args
+    place = args.index("--valid")
+    files = [*takewhile(lambda each: each == "-" or not each.startswith("-"), args[place + 1 :])]
+    is_alone = args[0].startswith("-") and len(files) == 2
+    if len(files) < 2 or is_alone:
+        return args
+    return [*args[: place + 2], "--valid", *args[place + 2 :]]
 
 
 def help_of(command: Callable[..., None]) -> str:

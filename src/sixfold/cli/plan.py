@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 
 def plan(
-    source: Annotated[str, typer.Argument(help="Source text, or one file of pairs (TSV, JSONL, TMX, …).")],
-    target: Annotated[str | None, typer.Argument(help="Target text.")] = None,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(help="Source and target; one file of pairs; or text, conversations or folders of them."),
+    ],
+    task: Annotated[str | None, typer.Option(help="What to learn; otherwise the data tells it.")] = None,
     minutes: Annotated[float, typer.Option(min=0, help="A wall-clock budget for the training.")] = 0,
     recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")] = None,
     settings: Annotated[
@@ -36,22 +39,23 @@ def plan(
     Example: sixfold plan train.en train.de
     """
     from sixfold.cli.progress_bar import progress
+    from sixfold.data.streams import keep_pipes
     from sixfold.tasks.registry import choose_task
     from sixfold.training.estimate import estimate
     from sixfold.training.setup import Request
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("plan", settings).get("train"))
-    with progress("reading", unit="pairs") as on_progress:
+    with progress("reading", unit="examples") as on_progress:
         request = Request(
             folder=Path("model"),
-            inputs=[each for each in (source, target) if each is not None],
+            inputs=keep_pipes(inputs),
             recipe=recipe,
             settings=settings or [],
             minutes=minutes,
             init=init,
             device=device,
         )
-        found = estimate(choose_task(request), request, on_progress)
+        found = estimate(choose_task(request, task), request, on_progress)
     if as_json:
         content = {**asdict(found), "plan": {**asdict(found.plan), "recipe": found.plan.recipe.model_dump()}}
         typer.echo(json.dumps(content, ensure_ascii=False))

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 Known = dict[str, dict[str, str]]  # part -> key -> meaning
 
-ABBREVIATIONS = {"preset": "tiny, small, base or big: sets the other keys", "layers": "layers of both stacks"}
+ABBREVIATIONS = {
+    "preset": "sets the other keys: tiny, small, base or big to translate; gpt-tiny, gpt-small, gpt2 … to write",
+    "layers": "layers of each stack",
+}
 
 
 def known_settings(command: str) -> Known:
@@ -35,17 +38,18 @@ def known_settings(command: str) -> Known:
 
 
 def recipe_settings() -> Known:
-    """Return the keys of a recipe."""
+    """Return the keys of the recipes of all tasks; of a key that several have, what it means to the first."""
+    from sixfold.tasks.generate.recipe import GenerateRecipe
     from sixfold.tasks.translate.recipe import TranslateRecipe
 
-    parts = TranslateRecipe.parts()
-    return {
-        part: {
-            key: described(fields[key]) if key in (fields := parts[part].model_fields) else ABBREVIATIONS[key]
-            for key in keys
-        }
-        for part, keys in TranslateRecipe.known().items()
-    }
+    known: Known = {}
+    for recipe in (TranslateRecipe, GenerateRecipe):
+        parts = recipe.parts()
+        for part, keys in recipe.known().items():
+            fields, meanings = parts[part].model_fields, known.setdefault(part, {})
+            for key in keys:
+                meanings.setdefault(key, described(fields[key]) if key in fields else ABBREVIATIONS[key])
+    return known
 
 
 def described(field: FieldInfo) -> str:

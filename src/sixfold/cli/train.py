@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 
 def train(
-    source: Annotated[
-        str | None, typer.Argument(help="Source text, or one file of pairs (TSV, JSONL, TMX, …).")
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Source and target; one file of pairs; or text, conversations or folders of them."),
     ] = None,
-    target: Annotated[str | None, typer.Argument(help="Target text, line by line the translation.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to write.")] = Path("model"),
+    task: Annotated[str | None, typer.Option(help="What to learn; otherwise the data tells it.")] = None,
     valid: Annotated[
-        tuple[str, str] | None,
-        typer.Option(help="Source and target to validate on; otherwise some pairs are held out."),
+        list[str] | None,
+        typer.Option(
+            metavar="FILE or SOURCE TARGET", help="What to validate on; otherwise a part of the data is held out."
+        ),
     ] = None,
     minutes: Annotated[
         float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
@@ -42,20 +45,20 @@ def train(
         bool, typer.Option("--watch", help="Show the run in a browser while it trains, on this machine only.")
     ] = False,
 ) -> None:
-    """Train a translation model from text pairs.
+    """Train a model: pairs of text give one that translates, plain text or conversations one that writes.
 
-    Vocabulary, model size, batch size and training length are chosen from the corpus and the machine, and shown.
-    The model folder can translate from the first validation on. Ctrl-C saves; --resume continues exactly there.
+    Vocabulary, model size, batch size and training length are chosen from the data and the machine, and shown.
+    The model folder can be used from the first validation on. Ctrl-C saves; --resume continues exactly there.
 
-    Example: sixfold train train.en train.de -o model --minutes 30
+    Examples: sixfold train train.en train.de -o model --minutes 30; sixfold train book.txt -o model
     """
     from sixfold.tasks import train as run_training
 
     refuse_twice("train", {"minutes": minutes or None}, read_settings("train", settings).get("train"))
     with stopped_by_hand(output), shown_live(output) if watch else nullcontext():
         outcome = run_training(
-            [each for each in (source, target) if each is not None], output, valid=valid, recipe=recipe,
-            settings=settings or [], minutes=minutes, seed=seed, resume=resume, init=init, device=device,
+            inputs or [], output, task, valid=valid, recipe=recipe, settings=settings or [], minutes=minutes,
+            seed=seed, resume=resume, init=init, device=device,
         )  # fmt: skip
     say_end(outcome, output)
 
@@ -76,7 +79,18 @@ def say_end(outcome: Outcome, folder: Path) -> None:
     """Say what to type next."""
     if not outcome.finished:
         raise typer.Exit(code=130)
-    typer.echo(f"translate with: sixfold translate {folder}", err=True)
+    typer.echo(next_command(folder), err=True)
+
+
+def next_command(folder: Path) -> str:
+    """Return what uses the model of a folder."""
+    from sixfold.models.folder import load_info
+
+    info = load_info(folder)
+    if info.task == "generate":
+        prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
+        return f"write with: sixfold generate {folder} {prompt}"
+    return f"translate with: sixfold translate {folder}"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +95,7 @@ class Batches:
         return 1.0 - sum(int(batch.sum()) for batch in batches) / padded
 
 
-def pad(rows: Sequence[Sequence[int]], pad_id: int = 0) -> NDArray[np.int64]:
+def pad(rows: Sequence[Sequence[int] | NDArray[np.integer[Any]]], pad_id: int = 0) -> NDArray[np.int64]:
     """Return the rows as one array, the shorter ones padded at the end."""
     rectangle = np.full((len(rows), max(map(len, rows), default=0)), pad_id, dtype=np.int64)
     for filled, row in zip(rectangle, rows, strict=True):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sixfold.data.readers import COMPRESSED_SUFFIXES, Pair
+from sixfold.data.content import COMPRESSED_SUFFIXES
+from sixfold.data.readers import Pair
 from sixfold.errors import ConfigError
 from sixfold.files import replacing
 

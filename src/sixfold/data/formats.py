@@ -6,7 +6,6 @@ break, with the blanks around it, becomes one space.
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sixfold.data.content import Record, json_text, records_of
 from sixfold.data.languages import Languages, choose_sides
 from sixfold.data.streams import Input, lines_of, naming, need
 from sixfold.errors import DataError
@@ -83,47 +83,28 @@ def read_tsv(source: Input) -> Iterator[Pair]:
 
 def jsonl_sides(source: Input, asked: Languages | None) -> Languages:
     """Return the keys of source and target, by the first record; empty ones if there is none."""
-    for line, text in enumerate(lines_of(source), start=1):
-        if text.strip():
-            where = f"{source.name}, line {line:,}"
-            return choose_sides(list(json_sides(text, where)), asked, where)
+    for _, record, where in records_of(source):
+        return choose_sides(list(json_sides(record, where)), asked, where)
     return asked or ("", "")
 
 
 def read_jsonl(source: Input, languages: Languages) -> Iterator[Pair]:
     """Read one object a line, `{"source", "target"}` or `{"translation": {"en", "de"}}`; skip blank lines."""
-    for line, text in enumerate(lines_of(source), start=1):
-        if text.strip():
-            where = f"{source.name}, line {line:,}"
-            sides = json_sides(text, where)
-            left, right = (json_side(sides, name, where) for name in languages)
-            yield Pair(left, right, line)
+    for line, record, where in records_of(source):
+        sides = json_sides(record, where)
+        left, right = (one_line(json_text(sides, name, where)) for name in languages)
+        yield Pair(left, right, line)
 
 
-def json_sides(text: str, where: str) -> dict[str, object]:
-    """Return the object that holds the two sides of a line."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON ({error}).", "Every line must be one JSON object.") from error
-    sides = record.get("translation", record) if isinstance(record, dict) else record
+def json_sides(record: Record, where: str) -> Record:
+    """Return the object that holds the two sides of a record."""
+    sides = record.get("translation", record)
     if not isinstance(sides, dict):
         raise DataError(
-            f"{where}: expected a JSON object, found {text[:40]!r}.", "Every line must be one JSON object."
+            f"{where}: 'translation' must be a JSON object, found {sides!r:.40}.",
+            "It must have a key for each of the two languages.",
         )
     return sides
-
-
-def json_side(sides: dict[str, object], name: str, where: str) -> str:
-    """Return one side as one line of text that can be written as UTF-8."""
-    text = sides.get(name)
-    if not isinstance(text, str):
-        raise DataError(f"{where}: {name!r} must be text, found {text!r:.40}.", f"It has: {', '.join(sides)}.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # JSON can escape half of a character
-        raise DataError(f"{where}: {name!r} has half of a surrogate pair.", "Write whole characters.") from error
-    return one_line(text)
 
 
 # Parquet

@@ -5,12 +5,12 @@ The format is told by the content and the name; the streams below tell the compr
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from sixfold.data.content import format_of_content, format_of_name
 from sixfold.data.formats import (
     Pair,
     jsonl_sides,
@@ -22,17 +22,11 @@ from sixfold.data.formats import (
     read_tsv,
 )
 from sixfold.data.languages import Languages
-from sixfold.data.streams import Input, find_input, first_bytes, read_lines
+from sixfold.data.streams import FileOrInput, Input, find_input, first_bytes, read_lines
 from sixfold.data.tmx import read_tmx, tmx_languages
 from sixfold.errors import DataError
 
 __all__ = ["Pair", "Pairs", "join_pairs", "open_pairs", "read_lines"]
-
-COMPRESSED_SUFFIXES = frozenset({".gz", ".xz", ".zst"})
-FORMAT_OF_SUFFIX = {
-    ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".tmx": "tmx", ".parquet": "parquet", ".po": "po", ".pot": "po",
-}  # fmt: skip
 
 PLAIN_FORMATS = {"tsv": read_tsv, "po": read_po}
 NAMED_FORMATS = {  # those that name their sides: how these are found, and read
@@ -105,7 +99,7 @@ def join_pairs(parts: Sequence[Pairs]) -> Pairs:
 
 
 def open_pairs(
-    source: str | Path, target: str | Path | None = None, *, languages: Languages | None = None
+    source: FileOrInput, target: FileOrInput | None = None, *, languages: Languages | None = None
 ) -> Pairs:
     """Open parallel text: two aligned files or folders, or one file or folder that holds both sides.
 
@@ -130,18 +124,18 @@ def refuse_same(source: Path, target: Path) -> None:
         raise DataError(f"{source} was given as source and as target.", "Give the other file as the target.")
 
 
-def files_of(path: str | Path) -> list[Path]:
+def files_of(path: FileOrInput) -> Sequence[FileOrInput]:
     """Return the file, or the files of a folder in the order of their names; hidden ones do not count."""
-    path = Path(path)
-    if not path.is_dir():
+    if isinstance(path, Input) or not Path(path).is_dir():
         return [path]
+    path = Path(path)
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if not files:
         raise DataError(f"The folder {path} has no files.", "Give a folder with text files, or one file.")
     return files
 
 
-def open_aligned(source: Path, target: Path, languages: Languages | None) -> Pairs:
+def open_aligned(source: FileOrInput, target: FileOrInput, languages: Languages | None) -> Pairs:
     """Open two files as line-aligned text."""
     inputs = find_input(source), find_input(target)
     for side in inputs:
@@ -150,11 +144,11 @@ def open_aligned(source: Path, target: Path, languages: Languages | None) -> Pai
     return PairsOfFile(inputs, partial(read_aligned, *inputs), languages)
 
 
-def open_both_sides(path: Path, languages: Languages | None) -> Pairs:
+def open_both_sides(path: FileOrInput, languages: Languages | None) -> Pairs:
     """Open one file that holds both sides, in the format that its name or its content says."""
     source = find_input(path)
     head = first_bytes(source)
-    kind = format_of_name(path) or format_of_content(head)
+    kind = format_of_name(source.path) or format_of_content(head)
     if kind in PLAIN_FORMATS:
         return PairsOfFile([source], partial(PLAIN_FORMATS[kind], source), languages)
     if kind in NAMED_FORMATS:
@@ -165,32 +159,3 @@ def open_both_sides(path: Path, languages: Languages | None) -> Pairs:
         f"{source.name} was given alone and is no TSV, JSONL, TMX, Parquet or PO file.",
         "Give two files for line-aligned text, or one file whose lines are: source, tab, target.",
     )
-
-
-def format_of_name(path: Path) -> str:
-    """Return the format that a name states, or nothing."""
-    name = Path(path.name.lower())
-    return FORMAT_OF_SUFFIX.get(Path(name.stem if name.suffix in COMPRESSED_SUFFIXES else name).suffix, "")
-
-
-def format_of_content(head: bytes) -> str:
-    """Return the format that the beginning of a file shows, or nothing."""
-    text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
-    if head.startswith(b"PAR1\x15"):
-        return "parquet"  # the fifth byte begins its first header, so that a text may begin with PAR1
-    if text.startswith("<") and "<tmx" in text:
-        return "tmx"
-    if text.startswith("msgid ") or "\nmsgid " in text:
-        return "po"
-    first_line = text.partition("\n")[0]
-    if is_json_object(first_line):
-        return "jsonl"
-    return "tsv" if "\t" in first_line else ""
-
-
-def is_json_object(line: str) -> bool:
-    """Say whether a line is a JSON object, and not a sentence that begins with a brace."""
-    try:
-        return line.startswith("{") and isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False

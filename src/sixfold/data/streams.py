@@ -12,12 +12,12 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
-import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,6 +37,7 @@ MAX_LINE_BYTES = 1 << 26  # a longer "line" is not text, and would need memory w
 ZSTD_PIECE_BYTES = 1 << 10  # grows at most 32,768-fold, so that a hostile file cannot fill the memory
 
 GZIP, XZ, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
+UNFINISHED = re.compile(rb"([\xc0-\xff][\x80-\xbf]{0,2}|\r)?\Z")
 WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # the first also begins UTF-32 LE
 
 
@@ -46,6 +47,9 @@ class Input:
 
     path: Path
     spool: IO[bytes] | None = None
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
     @property
     def name(self) -> str:
@@ -68,6 +72,9 @@ class Input:
         """Open the bytes, decompressed."""
         with self.open_raw() as raw:
             yield decompressed(raw)
+
+
+FileOrInput = str | Path | Input
 
 
 class SpoolReader(io.RawIOBase):
@@ -190,12 +197,25 @@ def naming(name: str) -> Iterator[None]:
         raise DataError(f"{name} cannot be read: {error.strerror or error}.") from error
 
 
-def find_input(path: str | Path) -> Input:
+def find_input(path: FileOrInput) -> Input:
     """Return an input that can be read again and again: what comes through a pipe is kept."""
+    if isinstance(path, Input):
+        return path
     source = Input(Path(path))
     with naming(source.name):
-        is_pipe = source.path == STANDARD_INPUT or stat.S_ISFIFO(source.path.stat().st_mode)
-    return Input(source.path, spooled(source)) if is_pipe else source
+        if source.path != STANDARD_INPUT:
+            source.path.stat()
+    return Input(source.path, spooled(source)) if is_pipe(source.path) else source
+
+
+def keep_pipes(paths: Iterable[FileOrInput]) -> list[FileOrInput]:
+    """Return paths with the pipes among them as inputs, so that they can be looked at before they are read."""
+    return [find_input(path) if isinstance(path, Input) or is_pipe(Path(path)) else path for path in paths]
+
+
+def is_pipe(path: Path) -> bool:
+    """Return whether what is read from there comes once."""
+    return path == STANDARD_INPUT or path.is_fifo()
 
 
 def spooled(pipe: Input) -> IO[bytes]:
@@ -287,6 +307,25 @@ def blocks_of_whole_lines(source: Input) -> Iterator[bytes]:
             )
     if length:
         yield b"".join(unfinished)
+
+
+def text_of(source: Input) -> Iterator[str]:
+    """Yield the text of an input in blocks that end where a line ends; a long line comes in parts."""
+    rest, num_lines, num_bytes = b"", 0, 0
+    for more in blocks_of(source):
+        block = rest + more
+        cut = block.rfind(b"\n") + 1 or len(block) - len(unfinished_character(block))
+        yield decode(block[:cut], source.name, num_lines, num_bytes).replace("\r\n", "\n")
+        num_lines += block.count(b"\n", 0, cut)
+        num_bytes += cut
+        rest = block[cut:]
+    if rest:
+        yield decode(rest, source.name, num_lines, num_bytes)
+
+
+def unfinished_character(block: bytes) -> bytes:
+    r"""Return what may belong to what follows: the first bytes of a character, or the "\r" of a line's end."""
+    return UNFINISHED.search(block)[0]  # type: ignore[index]  # it matches nothing too
 
 
 def blocks_of(source: Input) -> Iterator[bytes]:

@@ -55,6 +55,7 @@ class ValidationRecord(BaseModel):
     is_best: bool
     weights: str
     sample: SampleRecord
+    decimals: int = 1
 
 
 Record = StepRecord | ValidationRecord
@@ -84,6 +85,7 @@ class Validation:
     given: str
     answer: str
     expected: str
+    decimals: int  # that are shown of a score
 
 
 @dataclass(frozen=True)
@@ -189,10 +191,11 @@ def as_validation(record: ValidationRecord) -> Validation:
         step=record.step,
         loss=round(record.loss, 4),
         score_name=record.score_name,
-        score=round(record.score, 2),
+        score=round(record.score, max(2, record.decimals)),
         is_best=record.is_best,
         weights=record.weights,
         given=sample.given,
         answer=sample.answer,
         expected=sample.expected,
+        decimals=record.decimals,
     )

@@ -63,6 +63,7 @@ def train(
     Returns how the run ended: its folder, steps, seconds, and the score of the best model on held-out data.
     """
     prepare()
+    from sixfold.data.streams import keep_pipes
     from sixfold.tasks.arguments import as_list, read_by_former_name, read_by_place
     from sixfold.tasks.registry import choose_task
     from sixfold.training.progress import progress_for
@@ -75,7 +76,7 @@ def train(
         arguments = read_by_former_name((inputs, output, task), source, target, model)
     request = Request(
         folder=arguments.output,
-        inputs=arguments.inputs,
+        inputs=keep_pipes(arguments.inputs),
         valid=None if valid is None else as_list(valid),
         recipe=recipe,
         settings=settings,

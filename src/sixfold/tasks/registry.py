@@ -7,12 +7,13 @@ from pathlib import Path
 from sixfold.errors import ConfigError, ModelFolderError, TrainingError
 from sixfold.models.folder import load_info
 from sixfold.settings import suggestion
+from sixfold.tasks.generate import Generate
 from sixfold.tasks.translate import Translate
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.setup import Request
 from sixfold.training.task import Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (Translate(),)}
+TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate())}
 
 
 def choose_task(request: Request, name: str | None = None) -> Task:
@@ -22,7 +23,7 @@ def choose_task(request: Request, name: str | None = None) -> Task:
     if request.resume:
         return resumed_task(RunFolder(request.folder))
     fitting = [task for task in TASKS.values() if not request.inputs or task.detect(request.inputs)]
-    if len(fitting) == 1:
+    if len(fitting) == 1 or not request.inputs:  # any task refuses to learn from nothing
         return fitting[0]
     shown = " ".join(map(str, request.inputs))
     commands = "\n".join(f"sixfold train {shown} --task {task.name}" for task in fitting or TASKS.values())

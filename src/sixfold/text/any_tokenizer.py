@@ -40,6 +40,9 @@ class AnyTokenizer(Protocol):
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of several texts."""
 
+    def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of texts that go on where others ended: no space is put before them."""
+
     def encode_parts(self, parts: Sequence[Part]) -> list[int]:
         """Return the tokens of a conversation; special tokens are read in the marks of its template only."""
 

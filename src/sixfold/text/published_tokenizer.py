@@ -22,6 +22,7 @@ from sixfold.text.tokenizer_json import (
     FILE_NAME,
     SPACE_MARK,
     Description,
+    Form,
     Metaspace,
     damaged,
     read_description,
@@ -103,9 +104,17 @@ class PublishedTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts."""
+        return self.encode_stretches(texts, self.described.form)
+
+    def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of texts that go on where others ended: no space is put before them."""
+        return self.encode_stretches(texts, self.described.form.inside())
+
+    def encode_stretches(self, texts: Sequence[str], form: Form) -> list[list[int]]:
+        """Return the token ids of texts in some form."""
         for text in texts:
             self.refuse_unspeakable(text)
-        rows = [self.described.form.stretches(text) for text in texts]
+        rows = [form.stretches(text) for text in texts]
         encoded = iter(self.engine.encode_batch_fast(list(chain.from_iterable(rows)), add_special_tokens=False))
         return [self.joined([next(encoded).ids for _ in row]) for row in rows]
 

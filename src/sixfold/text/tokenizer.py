@@ -126,6 +126,10 @@ class Tokenizer:
         """Return the token ids of several texts."""
         return self.spell(texts, self.processor.encode)
 
+    def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of texts that go on where others ended: no space is put before them."""
+        return self.spell(texts, self.processor.encode, before="")
+
     def encode_parts(self, parts: Sequence[Part]) -> list[int]:
         """Return the tokens of a conversation; special tokens are read in the marks of its template only."""
         encoded = (self.encode_mark(part.text) if part.is_mark else self.encode(part.text) for part in parts)
@@ -140,9 +144,11 @@ class Tokenizer:
             ids += [token] if is_mark else self.processor.encode(stretch)
         return ids
 
-    def spell(self, texts: Sequence[str], encode: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:
+    def spell(
+        self, texts: Sequence[str], encode: Callable[[list[str]], list[list[int]]], before: str = " "
+    ) -> list[list[int]]:
         """Encode the stretches of each text between the characters U+2581, and put these back as bytes."""
-        stretches = [(" " + text if text else "").split(SPACE_MARK) for text in texts]
+        stretches = [(before + text if text else "").split(SPACE_MARK) for text in texts]
         encoded = iter(encode(list(chain.from_iterable(stretches))))
         rows = []
         for _, *rest in stretches:

@@ -60,6 +60,10 @@ class ByteLevel:
         words = {"type": "Sequence", "pretokenizers": WORDS[self.words]}
         return {"pre_tokenizer": words, "model": {"ignore_merges": self.ignore_merges}}
 
+    def inside(self) -> ByteLevel:
+        """Return the form of what stands inside a text: the same."""
+        return self
+
     def stretches(self, text: str) -> list[str]:
         """Return the text as it is."""
         return [text]
@@ -85,6 +89,10 @@ class Metaspace:
     def description(self) -> dict[str, Any]:
         """Return that what is not in the vocabulary is spelled as bytes."""
         return {"pre_tokenizer": None, "model": {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}}
+
+    def inside(self) -> Metaspace:
+        """Return the form of what stands inside a text: no space is put before it."""
+        return Metaspace(space_before=False)
 
     def stretches(self, text: str) -> list[str]:
         """Return what stands between the characters U+2581, with marks for the spaces."""

@@ -7,7 +7,7 @@ of it: its weights are the checkpoint of step 0, and its own validation examples
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sixfold.data.shards import Corpus
 from sixfold.errors import ConfigError, ModelFolderError, SixfoldError
 from sixfold.files import sha256
 from sixfold.models.folder import Json, ModelInfo, load_info, load_members
+from sixfold.settings import Wishes
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.state import RunState
 
@@ -89,6 +90,15 @@ def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Pat
         return False
 
 
+def refuse_changed_base(wishes: Wishes, data_keys: Iterable[str]) -> None:
+    """Refuse to change what a base's weights were made with: its shape, and the keys of its tokenizer."""
+    changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
+    if changed:
+        raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
+    for key in sorted(wishes.get("data", {}).keys() & set(data_keys)):
+        raise ConfigError(f"Fine-tuning keeps the model's own tokenizer, so data.{key} cannot be set.")
+
+
 @dataclass(frozen=True)
 class BaseComparison:
     """A fine-tuned model beside its base."""
@@ -98,6 +108,7 @@ class BaseComparison:
     base_score: float
     own_score: float | None  # on the base's own validation examples; None if these are not known
     base_own_score: float | None
+    decimals: int  # that are shown of a score
     is_base: bool  # whether nothing was better, so that the base's weights are published
 
 
@@ -107,21 +118,24 @@ def compare_with_base(state: RunState) -> BaseComparison | None:
     if not best or not base:
         return None
     own, base_own = best.get("own_score"), base.get("own_score")
-    return BaseComparison(best["name"], best["score"], base["score"], own, base_own, is_base=best["step"] == 0)
+    return BaseComparison(
+        best["name"], best["score"], base["score"], own, base_own, best.get("decimals", 1), best["step"] == 0
+    )
 
 
 def say_comparison(found: BaseComparison) -> str:
     """Say what fine-tuning gained on the new text and lost on the base's own."""
     name, own, base_own = found.score_name, found.own_score, found.base_own_score
+    digits = f".{found.decimals}f"
     if found.is_base:
         return (
-            f"No validation was better than the base model ({name} {found.base_score:.1f}), so the folder holds "
-            "the base's weights, unchanged."
+            f"No validation was better than the base model ({name} {found.base_score:{digits}}), so the folder "
+            "holds the base's weights, unchanged."
         )
-    gained = f"The base model has {name} {found.base_score:.1f} on the same held-out text."
+    gained = f"The base model has {name} {found.base_score:{digits}} on the same held-out text."
     if own is None or base_own is None:
         return f"{gained} {UNKNOWN}"
-    return f"{gained} On the base's own validation text: {own:.1f}; the base: {base_own:.1f}."
+    return f"{gained} On the base's own validation text: {own:{digits}}; the base: {base_own:{digits}}."
 
 
 UNKNOWN = (

@@ -42,6 +42,12 @@ class ValidationReport:
     weights: str  # "base", "single", "average of 5", "moving average"
     sample: Sample
     own_score: float | None = None  # on the validation examples of the model that is fine-tuned
+    decimals: int = 1  # that are shown of a score
+    details: str = ""  # what else was measured, in a few words
+
+    def shown(self, score: float) -> str:
+        """Return a score as it is shown."""
+        return f"{score:.{self.decimals}f}"
 
 
 class Progress(Protocol):
@@ -165,7 +171,9 @@ class Panel:
         rows.add_row(Text(step_line(report)))
         if self.last is not None:
             last = self.last
-            rows.add_row(Text(f"last {last.score_name} {last.score:.1f}, loss {last.loss:.3f}", style="bold"))
+            rows.add_row(
+                Text(f"last {last.score_name} {last.shown(last.score)}, loss {last.loss:.3f}", style="bold")
+            )
             rows.add_row(Text(sample_lines(last.sample), style="dim"))
         return Box(rows, title="training", title_align="left")
 
@@ -197,9 +205,10 @@ def step_line(report: StepReport) -> str:
 def validation_line(report: ValidationReport) -> str:
     """Describe a validation in one line."""
     best = "  ← best so far, saved" if report.is_best else ""
-    score = f"{report.score_name} {report.score:.1f}"
-    own = "" if report.own_score is None else f"; on the base's own text {report.own_score:.1f}"
-    return f"step {report.step:,}: {score}, loss {report.loss:.3f} ({report.weights}){own}{best}"
+    score = f"{report.score_name} {report.shown(report.score)}"
+    details = f", {report.details}" if report.details else ""
+    own = "" if report.own_score is None else f"; on the base's own text {report.shown(report.own_score)}"
+    return f"step {report.step:,}: {score}, loss {report.loss:.3f}{details} ({report.weights}){own}{best}"
 
 
 def sample_lines(sample: Sample, indent: str = "") -> str:

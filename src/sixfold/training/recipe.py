@@ -20,6 +20,7 @@ from sixfold.nn import BlockConfig
 from sixfold.settings import NONE_FORMER, Former, Wishes, check_keys, in_current_keys, parse_settings
 
 AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
+Number = TypeVar("Number", int, float)
 
 
 class TrainConfig(BaseModel):
@@ -120,6 +121,16 @@ def minutes_of(wishes: Wishes) -> float:
     """Return the time budget, or 0 where there is none."""
     minutes = wishes.get("train", {}).get("minutes", 0)
     return float(minutes) if isinstance(minutes, int | float) else 0.0
+
+
+def has_own_shape(wishes: Wishes) -> bool:
+    """Return whether the user describes a model, which then keeps nothing of ours."""
+    return not wishes.get("model", {}).keys().isdisjoint(("preset", "d_model"))
+
+
+def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:
+    """Return the entry of the first row whose bound is above the value."""
+    return next((entry for bound, entry in table if value < bound), otherwise)
 
 
 def read_recipe(recipe: type[Recipe], name: str) -> Wishes:

@@ -46,8 +46,9 @@ class Reporter:
         """Report a validation."""
         scores, own = measured.scores, None if measured.own is None else measured.own.value
         report = ValidationReport(
-            state.step, measured.loss, scores.name, scores.value, is_best, measured.weights, scores.sample, own
-        )
+            state.step, measured.loss, scores.name, scores.value, is_best, measured.weights, scores.sample, own,
+            scores.decimals, scores.details,
+        )  # fmt: skip
         self.log.write({"kind": "validation", **asdict(report)})
         self.progress.validation(report)
 

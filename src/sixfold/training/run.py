@@ -59,6 +59,7 @@ class Outcome:
     score_name: str  # of the published model, on held-out examples
     score_conditions: str
     score: float
+    score_decimals: int  # that are shown of it
     loss: float
     comparison: BaseComparison | None  # of a fine-tuned model with its base
 
@@ -102,7 +103,7 @@ def refuse(request: Request, run_folder: RunFolder) -> None:
         return
     run_folder.refuse_used()
     if not request.inputs:
-        raise ConfigError("There is nothing to train on.", "sixfold train SOURCE TARGET -o MODEL")
+        raise ConfigError("There is nothing to train on.", "sixfold train INPUT… -o MODEL")
 
 
 def prepare_machine() -> None:
@@ -182,7 +183,7 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
         ) from error
     finally:
         shown.close()
-    best = state.best or {"name": "", "conditions": "", "score": float("nan"), "loss": float("nan")}
+    best = state.best or {"name": "", "conditions": "", "decimals": 1, "score": float("nan"), "loss": float("nan")}
     return Outcome(
         folder=request.folder,
         step=state.step,
@@ -191,6 +192,7 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
         score_name=best["name"],
         score_conditions=best["conditions"],
         score=best["score"],
+        score_decimals=best.get("decimals", 1),
         loss=best["loss"],
         comparison=compare_with_base(state),
     )
@@ -230,7 +232,7 @@ def say_outcome(outcome: Outcome) -> str:
         return f"to resume: sixfold train --resume -o {outcome.folder}"
     said = (
         f"done after {outcome.step:,} steps and {duration(outcome.seconds)}: {outcome.finished}. "
-        f"Held-out {outcome.score_name} {outcome.score:.1f} ({outcome.score_conditions})."
+        f"Held-out {outcome.score_name} {outcome.score:.{outcome.score_decimals}f} ({outcome.score_conditions})."
     )
     return f"{said}\n{say_comparison(outcome.comparison)}" if outcome.comparison else said
 

@@ -160,7 +160,7 @@ def set_up_again(task: Task, request: Request, run_folder: RunFolder) -> None:
     run_folder.refuse_damaged(content["files"])
     run_folder.refuse_changed_input()
     for path in request.inputs[:1]:
-        run_folder.refuse_other_input(path)
+        run_folder.refuse_other_input(Path(path))
     wishes = request.wishes(task)
     refuse_changed_parts(wishes)
     recipe = make_recipe(task.recipe, merge(task.recipe, content["recipe"], wishes))

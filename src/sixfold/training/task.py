@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Ids, Records
+from sixfold.data.streams import FileOrInput
 from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
 from sixfold.settings import Wishes
@@ -26,7 +27,7 @@ from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, Recipe
 
 Check = Callable[[], None]  # called now and then; raises when the work is to be given up
-Inputs = Sequence[str | Path]
+Inputs = Sequence[FileOrInput]
 Opaque = Any  # what only the task itself looks into
 
 
@@ -75,6 +76,8 @@ class Scores:
     conditions: str  # how it was measured, in a few words: "13a, greedy"
     sample: Sample
     is_higher_better: bool = True
+    decimals: int = 1  # that are shown of it
+    details: str = ""  # what else was measured, in a few words
 
 
 @dataclass(frozen=True)

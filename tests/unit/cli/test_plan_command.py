@@ -74,7 +74,7 @@ def test_a_budget_bounds_the_time(command: Command, files: tuple[str, str]) -> N
     ("arguments", "message"),
     [
         (["a.en", "nowhere"], "There is no file nowhere"),
-        (["a.en"], "was given alone"),
+        (["a.en", "--task", "translate"], "was given alone"),
         (["a.en", "a.de", "--set", "train.stepps=3"], "there is no key train.stepps"),
         (["a.en", "a.de", "--set", "data.max_tokens=1"], "Every pair is empty or longer than 1 tokens"),
         (["a.en", "a.de", "--recipe", "nowhere"], "There is no recipe nowhere"),

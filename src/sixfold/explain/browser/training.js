@@ -33,7 +33,7 @@ function facts(data) {
     steps: data.num_steps.toLocaleString("en"),
     epoch: data.epoch,
     "training time": duration(data.seconds),
-    [`best ${scoreName(data)} on validation data`]: best ? best.score.toFixed(1) : "–",
+    [`best ${scoreName(data)} on validation data`]: best ? best.score.toFixed(best.decimals) : "–",
     "target tokens per second (median)": Math.round(speeds[speeds.length >> 1]).toLocaleString("en"),
   };
   return element("div", { class: "facts" }, Object.entries(shown).map(([name, value]) =>
@@ -75,8 +75,8 @@ function samples({ validations }) {
   const row = (attributes, first, second, content) => element("li", attributes,
     element("span", { class: "soft small number" }, first), element("span", { class: "number small" }, second),
     element("bdi", {}, content));
-  const score = ({ is_best: isBest, score: value }) => element("span",
-    { class: isBest ? "best" : null, title: isBest ? "best so far" : null }, value.toFixed(1));
+  const score = ({ is_best: isBest, score: value, decimals }) => element("span",
+    { class: isBest ? "best" : null, title: isBest ? "best so far" : null }, value.toFixed(decimals));
   return element("section", { class: "samples-part" }, element("h2", {}, "Sample output"),
     muted("The model's output for one validation example, at each validation. " +
       "Words that occur in the expected output are coloured."),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from sixfold.callbacks import OnProgress
+from sixfold.data.content import kinds_of
 from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
 from sixfold.data.shards import Corpus
@@ -44,8 +45,10 @@ class Translate:
     recipe = TranslateRecipe
 
     def detect(self, inputs: Inputs) -> bool:
-        """Two files or folders are a pair; one may hold both sides."""
-        return 1 <= len(inputs) <= 2
+        """Two files or folders of text are a pair; one may hold both sides."""
+        if len(inputs) == 2:
+            return not kinds_of(inputs) <= {"texts", "conversations"}
+        return len(inputs) == 1 and bool(kinds_of(inputs) & {"pairs", "pairs or texts"})
 
     def read(self, inputs: Inputs, wishes: Wishes) -> Pairs:
         """Open parallel text, in the languages that are asked for."""

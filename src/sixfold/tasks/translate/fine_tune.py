@@ -18,7 +18,7 @@ from sixfold.settings import Wishes
 from sixfold.tasks.translate.plan import CHARACTERS_A_TOKEN, UNLIMITED
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
-from sixfold.training.base import Base
+from sixfold.training.base import Base, refuse_changed_base
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
 RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
@@ -56,11 +56,7 @@ def refuse_other_languages(base: Base, languages: Sequence[str]) -> None:
 
 def refuse_contradictions(wishes: Wishes) -> None:
     """Refuse to change what the base's weights were made with."""
-    changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
-    if changed:
-        raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
-    for key in sorted({"vocabulary", "subwords"} & wishes.get("data", {}).keys()):
-        raise ConfigError(f"Fine-tuning keeps the model's own tokenizer, so data.{key} cannot be set.")
+    refuse_changed_base(wishes, ("vocabulary", "subwords"))
     if wishes.get("train", {}).get("initialise") == "cooccurrence":
         raise ConfigError(
             "Fine-tuning starts from the model's own weights, so train.initialise=cooccurrence cannot be set."

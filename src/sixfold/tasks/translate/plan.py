@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from sixfold.machine import num_cores
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
@@ -13,9 +12,8 @@ from sixfold.models.folder import Json
 from sixfold.settings import Wishes
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
-from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
+from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
 
-Number = TypeVar("Number", int, float)
 UNLIMITED = 10**9  # steps of a run that the clock ends
 CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
 FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a quicker one learns more
@@ -82,11 +80,6 @@ def requested_models(wishes: Wishes) -> int:
     """Return how many models the user asks for, or 0 to let the plan choose; the recipe refuses other values."""
     members = wishes.get("model", {}).get("ensemble", 1 if has_own_shape(wishes) else 0)
     return max(0, members) if isinstance(members, int) else 0
-
-
-def has_own_shape(wishes: Wishes) -> bool:
-    """Return whether the user describes a model, which then keeps nothing of ours."""
-    return not wishes.get("model", {}).keys().isdisjoint(("preset", "d_model"))
 
 
 def choices(surveyed: Survey, minutes: float, members: int, device: str, core_speed: float) -> Wishes:
@@ -225,11 +218,6 @@ def concerns(pairs: int, parameters: int) -> Iterator[str]:
         yield f"{pairs:,} pairs are very few: the model will know these texts and little else."
     if parameters > 500 * pairs:
         yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: the model will memorise them."
-
-
-def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:
-    """Return the entry of the first row whose bound is above the value."""
-    return next((entry for bound, entry in table if value < bound), otherwise)
 
 
 def parameter_count(recipe: TranslateRecipe) -> int:

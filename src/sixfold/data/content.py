@@ -1,0 +1,148 @@
+"""What a file holds, told by its beginning: pairs, texts, conversations, plain text, or nothing to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from sixfold.data.streams import WIDE_MARKS, FileOrInput, Input, find_input, first_bytes, lines_of
+from sixfold.errors import DataError
+
+Kind = Literal["pairs", "texts", "conversations", "pairs or texts", "plain"]
+Record = dict[str, Any]  # a line of JSON
+
+MOST_LOOKED_AT = 100  # files of a folder
+COMPRESSED_SUFFIXES = frozenset({".gz", ".xz", ".zst"})
+FORMAT_OF_SUFFIX = {
+    ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".tmx": "tmx", ".parquet": "parquet", ".po": "po", ".pot": "po",
+}  # fmt: skip
+
+
+def format_of_name(path: Path) -> str:
+    """Return the format that a name states, or nothing."""
+    name = Path(path.name.lower())
+    return FORMAT_OF_SUFFIX.get(Path(name.stem if name.suffix in COMPRESSED_SUFFIXES else name).suffix, "")
+
+
+def format_of_content(head: bytes) -> str:
+    """Return the format that the beginning of a file shows, or nothing."""
+    text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
+    if head.startswith(b"PAR1\x15"):
+        return "parquet"  # the fifth byte begins its first header, so that a text may begin with PAR1
+    if text.startswith("<") and "<tmx" in text:
+        return "tmx"
+    if text.startswith("msgid ") or "\nmsgid " in text:
+        return "po"
+    first_line = text.partition("\n")[0]
+    if first_record(first_line) is not None:
+        return "jsonl"
+    return "tsv" if "\t" in first_line else ""
+
+
+def first_record(text: str) -> Record | None:
+    """Return the object on the first line of a text, unless that is a sentence that begins with a brace."""
+    line = text.lstrip("\ufeff \t\r\n").partition("\n")[0]
+    try:
+        record = json.loads(line) if line.startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def kinds_of(paths: Iterable[FileOrInput]) -> set[Kind]:
+    """Return what there is in files, and in the first ones of folders."""
+    files = [file for path in paths for file in ([path] if isinstance(path, Input) else few_files(Path(path)))]
+    return {kind_of(find_input(file)) for file in files}
+
+
+def few_files(path: Path) -> list[Path]:
+    """Return the file, or the first files of a folder that have anything in them."""
+    if not path.is_dir():
+        return [path]
+    return [file for file in files_below(path) if file.stat().st_size][:MOST_LOOKED_AT]
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the files in a folder and in those inside it; hidden ones do not count."""
+    inside = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in inside if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+
+
+def kind_of(source: Input) -> Kind:
+    """Return what a file holds."""
+    head = first_bytes(source)
+    named, found = format_of_name(source.path), format_of_content(head)
+    if named == "jsonl" or found == "jsonl":
+        record = first_record(head.decode("utf-8", errors="replace")) or first_long_record(source)
+        return "plain" if record is None else kind_of_record(record)
+    if named or found not in ("tsv", ""):
+        return "pairs"
+    return "pairs" if has_tabs_throughout(head) else "plain"
+
+
+def first_long_record(source: Input) -> Record | None:
+    """Return the object on the first line of a file, if there is one."""
+    return first_record(next(lines_of(source), ""))
+
+
+def kind_of_record(record: Record) -> Kind:
+    """Return what a file is for whose first record this is; two texts, one of them `text`, may be either."""
+    if isinstance(record.get("messages"), list) or {"prompt", "response"} <= record.keys():
+        return "conversations"
+    if {"source", "target"} <= record.keys() or "translation" in record or not isinstance(record.get("text"), str):
+        return "pairs"
+    is_pair = len(record) == 2 and all(isinstance(value, str) for value in record.values())
+    return "pairs or texts" if is_pair else "texts"
+
+
+def has_tabs_throughout(head: bytes) -> bool:
+    """Return whether every line at the beginning of a file has exactly one tab."""
+    lines = head.split(b"\n")[: -1 if b"\n" in head else None]
+    return all(line.count(b"\t") == 1 for line in lines)
+
+
+def is_binary(head: bytes) -> bool:
+    """Return whether a file that begins so is no text."""
+    return b"\0" in head[:8192] and not head.startswith(WIDE_MARKS)
+
+
+def refuse_binary(source: Input) -> None:
+    """Raise if a file is no text."""
+    if is_binary(first_bytes(source)):
+        raise DataError(f"{source.name} is no text: it has NUL bytes.", "Give files of plain text in UTF-8.")
+
+
+def records_of(source: Input) -> Iterator[tuple[int, Record, str]]:
+    """Yield the objects of a file of JSON Lines, each with its line and what messages call this place."""
+    for line, text in enumerate(lines_of(source), start=1):
+        if text.strip():
+            where = f"{source.name}, line {line:,}"
+            yield line, parse_record(text, where), where
+
+
+def parse_record(text: str, where: str) -> Record:
+    """Return the object of a line."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON ({error}).", "Every line must be one JSON object.") from error
+    if not isinstance(record, dict):
+        raise DataError(
+            f"{where}: expected a JSON object, found {text[:40]!r}.", "Every line must be one JSON object."
+        )
+    return record
+
+
+def json_text(record: Record, name: str, where: str) -> str:
+    """Return a text of a record, which can be written as UTF-8."""
+    text = record.get(name)
+    if not isinstance(text, str):
+        raise DataError(f"{where}: {name!r} must be text, found {text!r:.40}.", f"It has: {', '.join(record)}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # JSON can escape half of a character
+        raise DataError(f"{where}: {name!r} has half of a surrogate pair.", "Write whole characters.") from error
+    return text

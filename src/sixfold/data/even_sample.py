@@ -1,0 +1,24 @@
+"""An even sample of a stream whose length is not known."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class EvenSample(Generic[Item]):
+    """At most twice `most` of the items that were offered, at even distances; all if there are fewer."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.distance, self.num_offered = most, 1, 0
+        self.items: list[Item] = []
+
+    def offer(self, item: Item) -> None:
+        """Keep the item if its turn has come; when there are too many, every second one stays."""
+        if self.num_offered % self.distance == 0:
+            self.items.append(item)
+            if len(self.items) > 2 * self.most:
+                del self.items[1::2]
+                self.distance *= 2
+        self.num_offered += 1

@@ -1,0 +1,186 @@
+"""Plain text as documents: from files and folders, as they are or as JSON Lines with `text`.
+
+A document that is long comes in pieces, so that memory does not grow with it. `data.documents` says what separates
+documents: the files themselves, blank lines, or a mark that has a line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sixfold.data.content import files_below, is_binary, json_text, kind_of, records_of, refuse_binary
+from sixfold.data.streams import Input, find_input, first_bytes, text_of
+from sixfold.errors import DataError
+
+PIECE_CHARACTERS = 1 << 16
+KNOWN_MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
+SPACE_BEFORE_WORD = re.compile(r"(?<=\S) (?=\S)")
+SEPARATORS = "what separates documents: auto, files, blank_lines, or a mark that stands on a line of its own"
+
+IsSeparator = Callable[[str], bool]  # of a line
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A document, or a part of one that is long."""
+
+    text: str
+    line: int  # of the file, where it begins, counted from 1
+    is_first: bool = True
+    is_last: bool = True
+
+
+class Assembler:
+    """Joins stretches of text to documents, and hands out those that become long in pieces."""
+
+    def __init__(self) -> None:
+        self.line = 1  # of what comes next
+        self.begin("")
+
+    def begin(self, text: str, is_first: bool = True) -> None:
+        """Begin a document, or the next piece of one."""
+        self.waiting, self.length = [text] if text else [], len(text)
+        self.first_line, self.is_first = self.line - text.count("\n"), is_first
+
+    def add(self, text: str) -> Iterator[Piece]:
+        """Take more of the document that is open, and yield what is long enough."""
+        if not self.waiting:
+            self.first_line = self.line
+        self.waiting.append(text)
+        self.length += len(text)
+        self.line += text.count("\n")
+        if self.length >= 2 * PIECE_CHARACTERS:
+            whole = "".join(self.waiting)
+            while len(whole) >= 2 * PIECE_CHARACTERS:
+                cut = place_to_cut(whole, PIECE_CHARACTERS)
+                yield Piece(whole[:cut], self.first_line, self.is_first, is_last=False)
+                self.begin(whole := whole[cut:], is_first=False)
+
+    def end(self) -> Iterator[Piece]:
+        """Yield the rest of the document that is open; a blank one is none."""
+        text = "".join(self.waiting)
+        if not self.is_first or text.strip():
+            yield Piece(text, self.first_line, self.is_first)
+        self.begin("")
+
+    def skip(self, separator: str) -> None:
+        """Count a line that belongs to no document."""
+        self.line += separator.count("\n")
+
+
+def place_to_cut(text: str, near: int) -> int:
+    """Return where a piece ends: before the last single space up to there, so that no subword is cut."""
+    found = [*SPACE_BEFORE_WORD.finditer(text, near // 2, near + 1)]
+    return found[-1].start() if found else near
+
+
+def pieces_of_file(source: Input, is_separator: IsSeparator | None) -> Iterator[Piece]:
+    """Yield the documents of a file of plain text; without separators it is one document."""
+    assembler, begins_line = Assembler(), True
+    for text in text_of(source):
+        for stretch in [text] if is_separator is None else LINES.findall(text):
+            if is_separator is not None and begins_line and is_separator(stretch):
+                yield from assembler.end()
+                assembler.skip(stretch)
+            else:
+                yield from assembler.add(stretch)
+            begins_line = stretch.endswith("\n")
+    yield from assembler.end()
+
+
+def pieces_of_records(source: Input) -> Iterator[Piece]:
+    """Yield the documents of a file of JSON Lines, whose `text` they are."""
+    for line, record, where in records_of(source):
+        assembler = Assembler()
+        for piece in (*assembler.add(json_text(record, "text", where)), *assembler.end()):
+            yield Piece(piece.text, line, piece.is_first, piece.is_last)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Documents that can be read again and again: every `iter()` starts from the beginning."""
+
+    inputs: tuple[Input, ...]
+    readers: tuple[Callable[[], Iterator[Piece]], ...]  # one for each input
+    separation: str  # how documents are separated, in words
+    left_out: tuple[Path, ...] = ()  # files of folders that hold no text
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The input files in order; standard input is `-`."""
+        return tuple(source.path for source in self.inputs)
+
+    @property
+    def parts(self) -> tuple[Texts, ...]:
+        """The documents of each file on their own: line numbers start anew in each."""
+        return tuple(
+            Texts((source,), (read,), self.separation)
+            for source, read in zip(self.inputs, self.readers, strict=True)
+        )
+
+    def __iter__(self) -> Iterator[Piece]:
+        for read in self.readers:
+            yield from read()
+
+
+def open_texts(inputs: Iterable[str | Path | Input], documents: str = "auto") -> Texts:
+    """Open files and folders of text; `documents` says what separates documents."""
+    files, left_out = text_files(inputs)
+    are_records = [kind_of(source) == "texts" for source in files]
+    plain = [source for source, is_record in zip(files, are_records, strict=True) if not is_record]
+    mark = find_mark(plain) if documents == "auto" else documents
+    is_separator = separator_of(mark)
+    readers = [
+        partial(pieces_of_records, source) if is_record else partial(pieces_of_file, source, is_separator)
+        for source, is_record in zip(files, are_records, strict=True)
+    ]
+    return Texts(tuple(files), tuple(readers), separation(mark, are_records), tuple(left_out))
+
+
+def text_files(inputs: Iterable[str | Path | Input]) -> tuple[list[Input], list[Path]]:
+    """Return all files of text, those of folders by their names, and what in folders holds no text."""
+    found, left_out = list[Input](), list[Path]()
+    for path in inputs:
+        if isinstance(path, Input) or not Path(path).is_dir():
+            found.append(find_input(path))
+            refuse_binary(found[-1])
+            continue
+        inside = files_below(Path(path))
+        is_text = [file.stat().st_size > 0 and not is_binary(first_bytes(Input(file))) for file in inside]
+        found += [Input(file) for file, is_good in zip(inside, is_text, strict=True) if is_good]
+        left_out += [file for file, is_good in zip(inside, is_text, strict=True) if not is_good]
+    if not found:
+        raise DataError("There are no files of text.", "Give text files, or folders that hold some.")
+    return found, left_out
+
+
+def find_mark(inputs: Sequence[Input]) -> str:
+    """Return the known mark that has lines of its own at the beginning of some file, or `files`."""
+    for source in inputs:
+        lines = first_bytes(source).decode(errors="replace").splitlines()
+        if found := next((mark for mark in KNOWN_MARKS if mark in lines), None):
+            return found
+    return "files"
+
+
+def separator_of(mark: str) -> IsSeparator | None:
+    """Return what tells a line between two documents."""
+    if mark == "files":
+        return None
+    if mark == "blank_lines":
+        return lambda line: not line.strip()
+    return lambda line: line.strip() == mark
+
+
+def separation(mark: str, are_records: Sequence[bool]) -> str:
+    """Say what separates documents."""
+    if all(are_records):
+        return "one a record"
+    plain = {"files": "one a file", "blank_lines": "separated by blank lines"}
+    said = plain.get(mark, f"separated by lines that hold {mark}")
+    return f"{said}, in JSON Lines one a record" if any(are_records) else said

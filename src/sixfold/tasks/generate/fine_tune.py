@@ -1,0 +1,99 @@
+"""The plan of a fine-tuning: small steps from a model that can write already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from sixfold.decode.config import generate_config
+from sixfold.models.decoder_only import DecoderOnlyConfig
+from sixfold.models.folder import Json
+from sixfold.settings import Wishes
+from sixfold.tasks.generate.plan import BYTES_A_TOKEN, UNLIMITED, concerns, describe_text
+from sixfold.tasks.generate.recipe import GenerateRecipe
+from sixfold.tasks.generate.survey import Survey
+from sixfold.training.base import Base, refuse_changed_base
+from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
+
+RATE, RATE_OF_WIDE, WIDE = 3e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
+MOST_EPOCHS, FEWEST_EPOCHS, USUAL_TOKENS = 5.0, 1.0, 200_000
+FEWEST_STEPS = 30
+VALIDATIONS = 10
+LONGEST_ROW = 512  # tokens
+BATCH_TOKENS, BATCH_TOKENS_OF_WIDE = 4096, 2048
+OWN_DATA_KEYS = ("vocabulary", "subwords")
+
+
+def inherit(base: Base, has_conversations: bool, wishes: Wishes) -> Wishes:
+    """Return what the base decides: shape, tokenizer, decoding defaults and how rows are packed."""
+    refuse_changed_base(wishes, OWN_DATA_KEYS)
+    shape = cast("DecoderOnlyConfig", base.info.model)
+    own = shape.model_dump(exclude={"vocabulary"})
+    data: dict[str, Json] = {
+        "vocabulary": max(262, shape.vocabulary),
+        "context": min(shape.max_positions, row_length(base)),
+        "crosses_documents": not has_conversations and crosses_documents(base),
+    }
+    return {"model": own, "data": data, "decode": generate_config(base.info).model_dump()}
+
+
+def data_part(base: Base) -> dict[str, Json]:
+    """Return how the base's own text was prepared, if it says so."""
+    recipe = base.info.training.get("recipe")
+    data = recipe.get("data") if isinstance(recipe, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def row_length(base: Base) -> int:
+    """Return how long rows are: as those that the base was trained on."""
+    context = data_part(base).get("context")
+    return context if isinstance(context, int) else LONGEST_ROW
+
+
+def crosses_documents(base: Base) -> bool:
+    """Return whether attention crosses documents: as in the base's own training."""
+    return data_part(base).get("crosses_documents") is not False
+
+
+def choose_fine_tuning(surveyed: Survey, base: Base, wishes: Wishes) -> Plan:
+    """Choose everything that neither the user nor the base decided."""
+    recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, choices(surveyed, wishes), wishes))
+    return Plan(recipe, tuple(explain(surveyed, base, recipe)), tuple(concerns(surveyed)))
+
+
+def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
+    """Return the automatic recipe for fine-tuning a model of that shape."""
+    is_wide, minutes = int(str(wishes["model"]["d_model"])) >= WIDE, minutes_of(wishes)
+    batch_tokens = BATCH_TOKENS_OF_WIDE if is_wide else BATCH_TOKENS
+    tokens = surveyed.num_bytes / BYTES_A_TOKEN
+    epochs = max(FEWEST_EPOCHS, min(MOST_EPOCHS, MOST_EPOCHS * (USUAL_TOKENS / tokens) ** 0.5))
+    steps = max(FEWEST_STEPS, round(epochs * tokens / batch_tokens))
+    train: dict[str, Json] = {
+        "batch_tokens": batch_tokens,
+        "beta2": 0.95,
+        "epsilon": 1e-8,
+        "weight_decay": 0.1,
+        "schedule": "linear_decay",
+        "learning_rate": RATE_OF_WIDE if is_wide else RATE,
+        "warmup_steps": 10 if minutes else max(5, min(100, steps // 10)),
+        "max_grad_norm": 1.0,
+        "average": 1,
+        "steps": UNLIMITED if minutes else steps,
+        "checkpoint_every": max(1, steps // VALIDATIONS),
+        "patience": 0 if minutes else VALIDATIONS // 2,
+    }
+    return {"train": train}
+
+
+def explain(surveyed: Survey, base: Base, recipe: GenerateRecipe) -> Iterator[str]:
+    """Yield what will be done, each with its reason."""
+    model, train = recipe.model, recipe.train
+    yield from describe_text(surveyed, recipe)
+    yield (
+        f"fine-tunes {base.name}: {model.layers} layers of width {model.d_model} and {recipe.data.vocabulary:,} "
+        "tokens are kept, because the weights are made for them"
+    )
+    yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
+    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
+    yield f"trains for {length}, {train.batch_tokens:,} tokens a step; the learning rate falls linearly to zero"
+    yield "scores the base first, and keeps its weights unless a model scores at least as well"

@@ -1,0 +1,167 @@
+"""The plan: what to train on text, chosen from its amount and the machine, with the reason for each choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sixfold.machine import num_cores
+from sixfold.models.decoder_only import DecoderOnly
+from sixfold.models.encoder_decoder import count_parameters
+from sixfold.models.folder import Json
+from sixfold.settings import Wishes
+from sixfold.tasks.generate.held_out import choose_held_out
+from sixfold.tasks.generate.recipe import GenerateRecipe
+from sixfold.tasks.generate.survey import Survey
+from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
+
+UNLIMITED = 10**9  # steps of a run that the clock ends
+BYTES_A_TOKEN = 3.7  # about, for the vocabularies chosen here
+CONTEXT = 256
+VALIDATIONS = 20  # of a run without a time budget
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model to choose, and how it is trained."""
+
+    model: dict[str, Json]
+    batch_tokens: int
+    learning_rate: float
+    speed: int  # tokens a second on one core, about, at the reference speed
+    enough_tokens: float  # to train on; with more, the next larger model learns more
+
+
+TINY = Size({"preset": "gpt-tiny"}, 2048, 4e-3, speed=11_000, enough_tokens=4e6)
+NARROW = Size(
+    {"preset": "gpt-small", "layers": 4, "d_model": 256, "d_ff": 1024, "heads": 4},
+    4096, 2e-3, speed=4700, enough_tokens=12e6,
+)  # fmt: skip
+SMALL = Size({"preset": "gpt-small"}, 8192, 1e-3, speed=1700, enough_tokens=1e12)
+SIZES = (TINY, NARROW, SMALL)
+
+
+def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", core_speed: float = 1.0) -> Plan:
+    """Choose everything the user did not, for a core of `core_speed` times the reference speed."""
+    automatic = choices(surveyed, wishes, minutes_of(wishes), device, core_speed)
+    recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, automatic, wishes))
+    return Plan(recipe, tuple(explain(surveyed, recipe, wishes)), tuple(concerns(surveyed)))
+
+
+def choices(surveyed: Survey, wishes: Wishes, minutes: float, device: str, core_speed: float) -> Wishes:
+    """Return the automatic recipe."""
+    epoch_tokens = surveyed.num_bytes / BYTES_A_TOKEN
+    budget = minutes * 60 * num_cores() * core_speed if device == "cpu" else 0.0
+    size = size_for(epoch_tokens, budget)
+    tokens = budget * size.speed or usual_epochs(epoch_tokens) * epoch_tokens
+    steps = max(200, round(tokens / size.batch_tokens))
+    context = context_for(wishes)
+    train: dict[str, Json] = {
+        "batch_tokens": size.batch_tokens,
+        "beta2": 0.95,
+        "epsilon": 1e-8,
+        "weight_decay": 0.1,
+        "schedule": "linear_decay",
+        "learning_rate": size.learning_rate,
+        "warmup_steps": 100 if minutes else max(20, min(500, steps // 20)),
+        "max_grad_norm": 1.0,
+        "average": 1,
+        "steps": UNLIMITED if minutes else steps,
+        "checkpoint_every": max(50, steps // VALIDATIONS),
+        "patience": 0 if minutes else VALIDATIONS // 4,
+    }
+    own = {} if has_own_shape(wishes) else size.model
+    model: dict[str, Json] = {**own, "max_positions": context, "dropout": dropout_for(tokens / epoch_tokens)}
+    data: dict[str, Json] = {
+        "vocabulary": vocabulary_for(surveyed.num_bytes),
+        "context": context,
+        "crosses_documents": not surveyed.has_conversations,
+    }
+    return {"data": data, "model": model, "train": train}
+
+
+def context_for(wishes: Wishes) -> int:
+    """Return how many tokens a row has: as many as the user asks for, or as the model has positions."""
+    asked = wishes.get("data", {}).get("context") or wishes.get("model", {}).get("max_positions") or CONTEXT
+    return asked if isinstance(asked, int) else CONTEXT  # what is no number, the recipe refuses
+
+
+def size_for(epoch_tokens: float, budget: float) -> Size:
+    """Return what to train in so many seconds of a core (0: where time is no matter)."""
+    for size in SIZES:
+        tokens = budget * size.speed if budget else usual_epochs(epoch_tokens) * epoch_tokens
+        if tokens < size.enough_tokens:
+            return size
+    return SMALL
+
+
+def usual_epochs(epoch_tokens: float) -> float:
+    """Return how many passes to make where time is no matter: the less text, the more."""
+    return max(1.0, min(20.0, 20 * (250_000 / epoch_tokens) ** 0.5))
+
+
+def vocabulary_for(num_bytes: int) -> int:
+    """Return how many subwords to learn: the more text, the more of them occur often enough."""
+    return pick(num_bytes, ((100_000, 600), (500_000, 1000), (2_000_000, 2000), (5_000_000, 4000)), 8000)
+
+
+def dropout_for(epochs: float) -> float:
+    """Return how much to drop: the more often a text is seen, the sooner it is memorised."""
+    return pick(epochs, ((3, 0.0), (8, 0.1), (20, 0.2)), 0.3)
+
+
+def explain(surveyed: Survey, recipe: GenerateRecipe, wishes: Wishes) -> Iterator[str]:
+    """Yield what will be trained, with the reason for each choice that the user left to the plan."""
+    model, train, data = recipe.model, recipe.train, recipe.data
+    yield from describe_text(surveyed, recipe)
+    why = "" if "vocabulary" in wishes.get("data", {}) else ", chosen for this much text"
+    named = {"characters": "one token for each common character", "bytes": "one token for each byte"}
+    yield named.get(data.subwords, f"{data.vocabulary:,} subwords{why}")
+    why = "" if "model" in wishes else ", chosen for this much text and time"
+    yield f"{model.layers} layers of width {model.d_model}, dropout {model.dropout:g}{why}"
+    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
+    falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""
+    yield (
+        f"trains for {length}, {train.batch_tokens:,} tokens a step, learning rate {train.learning_rate:g}"
+        f"{falling}; the best model is kept"
+    )
+
+
+def describe_text(surveyed: Survey, recipe: GenerateRecipe) -> Iterator[str]:
+    """Yield what there is to train on, how it is packed and what is held out."""
+    data = recipe.data
+    if surveyed.has_conversations:
+        count = f"{surveyed.num_documents:,} conversations, {surveyed.num_characters:,} characters"
+        yield f"{count}; trained on what the assistant says"
+        yield f"conversations are packed whole into rows of up to {data.context:,} tokens{seen(recipe)}"
+    else:
+        count = "1 document" if surveyed.num_documents == 1 else f"{surveyed.num_documents:,} documents"
+        yield f"{count} ({surveyed.separation}), {surveyed.num_characters:,} characters"
+        yield f"packed into rows of {data.context:,} tokens without padding{seen(recipe)}"
+    held_out = choose_held_out(surveyed, data.valid_bytes)
+    yield f"without --valid, at most {data.valid_bytes:,} bytes are held out: {held_out}"
+
+
+def seen(recipe: GenerateRecipe) -> str:
+    """Say whether attention crosses documents."""
+    if recipe.data.crosses_documents:
+        return "; a token also sees the documents before its own in the row (data.crosses_documents)"
+    return "; a token sees only its own document (data.crosses_documents=false)"
+
+
+def concerns(surveyed: Survey) -> Iterator[str]:
+    """Yield what a person should know before training on this."""
+    if surveyed.left_out:
+        names = ", ".join(path.name for path in surveyed.left_out[:3])
+        more = " …" if len(surveyed.left_out) > 3 else ""
+        yield f"left out {len(surveyed.left_out):,} files that hold no text ({names}{more})"
+    if surveyed.num_bytes < 500_000 and not surveyed.has_conversations:
+        yield f"{surveyed.num_bytes:,} bytes are little text: the model will know this text and little else."
+
+
+def parameter_count(recipe: GenerateRecipe) -> int:
+    """Return how many parameters the recipe's model has."""
+    import torch
+
+    with torch.device("meta"):
+        return count_parameters(DecoderOnly(recipe.model.config(recipe.data.vocabulary)))

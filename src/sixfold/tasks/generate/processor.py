@@ -1,0 +1,148 @@
+"""How text becomes the tokens that a decoder-only model reads: a tokenizer, and what stands around a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sixfold.data.conversations import Conversation
+from sixfold.data.packing import Stretch
+from sixfold.data.shards import token_type
+from sixfold.data.texts import Piece
+from sixfold.files import write_atomically
+from sixfold.models.folder import ModelInfo, Processor, load_any_tokenizer, open_tokenizer
+from sixfold.text import AnyTokenizer, Tokenizer
+from sixfold.text.chat import MARKS, OURS, ChatTemplate, conversation_tokens
+from sixfold.text.tokenizer import Subwords
+
+DESCRIPTION = "processor.json"
+SIZE_TYPE = "<u2"  # of the bytes that a token writes
+
+
+@dataclass(frozen=True)
+class TextProcessor:
+    """A tokenizer, the token that begins every text, and the template of conversations if there is one."""
+
+    tokenizer: AnyTokenizer
+    decoder_start: int | None
+    chat: ChatTemplate | None = None
+
+    @property
+    def described(self) -> Processor:
+        """What a model folder says of it."""
+        return Processor(
+            tokenizer=self.tokenizer.file_name,
+            special=self.tokenizer.special,
+            decoder_start=self.decoder_start,
+            chat=self.chat,
+        )
+
+    @cached_property
+    def token_sizes(self) -> NDArray[np.uint16]:
+        """The bytes that each token writes."""
+        return np.array([len(spelled) for spelled in self.tokenizer.spelling()], dtype=np.uint16)
+
+    @property
+    def before(self) -> list[int]:
+        """What stands before every text."""
+        return [] if self.decoder_start is None else [self.decoder_start]
+
+    def columns(self, has_answers: bool, has_sizes: bool) -> dict[str, str]:
+        """Return the columns of a row; only to validate one needs to know the bytes of each token."""
+        sizes = {"sizes": SIZE_TYPE} if has_sizes else {}
+        answer = {"answer": "|u1"} if has_answers else {}
+        return {"tokens": token_type(self.tokenizer.vocabulary), **sizes, **answer, "starts": "<i4"}
+
+    def encode(self, pieces: Sequence[tuple[Piece, bool]]) -> list[Stretch]:
+        """Return the tokens of pieces; the flag says whether one goes on where the piece before it ended."""
+        texts = [piece.text for piece, _ in pieces]
+        whole = iter(self.tokenizer.encode_batch([piece.text for piece, _ in pieces if piece.is_first]))
+        rest = iter(self.tokenizer.encode_on([piece.text for piece, _ in pieces if not piece.is_first]))
+        encoded = [next(whole if piece.is_first else rest) for piece, _ in pieces]
+        return [
+            self.stretch(piece, tokens, len(text.encode()), is_new=not goes_on)
+            for (piece, goes_on), text, tokens in zip(pieces, texts, encoded, strict=True)
+        ]
+
+    def stretch(self, piece: Piece, tokens: list[int], num_bytes: int, is_new: bool) -> Stretch:
+        """Return the tokens of a piece with those that begin and end its document."""
+        before = self.before if piece.is_first else []
+        after = [self.tokenizer.special.eos] if piece.is_last else []
+        sizes = [0] * len(before) + self.sizes(tokens, num_bytes) + [0] * len(after)
+        return Stretch({"tokens": [*before, *tokens, *after], "sizes": sizes}, piece.line, is_new)
+
+    def sizes(self, tokens: Sequence[int], num_bytes: int) -> list[int]:
+        """Return the bytes that each token writes of so many in all; a space that is put before a text is none."""
+        sizes: list[int] = self.token_sizes[np.asarray(tokens, dtype=np.int64)].tolist()
+        added = sum(sizes) - num_bytes
+        for place, size in enumerate(sizes):
+            if added <= 0:
+                break
+            sizes[place] = max(0, size - added)
+            added -= size - sizes[place]
+        return sizes
+
+    def encode_conversation(self, conversation: Conversation) -> Stretch:
+        """Return the tokens of a conversation, and which of them the assistant writes."""
+        assert self.chat is not None
+        found, is_answer = conversation_tokens(self.tokenizer, self.chat, conversation.messages)
+        answers = [message.content for message in conversation.messages if message.role == "assistant"]
+        written = "".join(answer.strip() if self.chat.strips else answer for answer in answers)
+        of_answers = iter(
+            self.sizes([t for t, own in zip(found, is_answer, strict=True) if own], len(written.encode()))
+        )
+        sizes = [next(of_answers) if own else 0 for own in is_answer]
+        before = [] if found[:1] == self.before else self.before
+        none = [0] * len(before)
+        return Stretch(
+            {"tokens": [*before, *found], "sizes": none + sizes, "answer": [*none, *map(int, is_answer)]},
+            conversation.line,
+        )
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write the files of a processor; return them."""
+        paths = [folder / self.tokenizer.file_name, folder / DESCRIPTION]
+        for path, content in zip(
+            paths, (self.tokenizer.model, self.described.model_dump_json().encode()), strict=True
+        ):
+            write_atomically(path, content)
+        return paths
+
+    @classmethod
+    def load(cls, folder: Path) -> TextProcessor:
+        """Read what `save` wrote."""
+        described = Processor.model_validate_json((folder / DESCRIPTION).read_bytes())
+        tokenizer = open_tokenizer(folder / described.tokenizer, described.special)
+        return cls(tokenizer, described.decoder_start, described.chat)
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], vocabulary: int, subwords: Subwords, has_chat: bool) -> TextProcessor:
+        """Learn subwords; the marks of conversations are among them, so that any model can learn these later."""
+        tokenizer = Tokenizer.learn(texts, vocabulary, subwords, MARKS)
+        return cls(tokenizer, tokenizer.special.bos, OURS if has_chat else None)
+
+    @classmethod
+    def of_base(cls, folder: Path, info: ModelInfo, has_chat: bool) -> TextProcessor:
+        """Return that of a model to fine-tune, with a template if it is to learn conversations and has none."""
+        own, tokenizer = info.processors["text"], load_any_tokenizer(folder, info)
+        chat = own.chat or (template_for(tokenizer) if has_chat else None)
+        return cls(tokenizer, own.decoder_start, chat)
+
+
+def template_for(tokenizer: AnyTokenizer) -> ChatTemplate:
+    """Return the template of our own models, or one in plain words for a tokenizer without its marks."""
+    if isinstance(tokenizer, Tokenizer) and len(tokenizer.encode_parts([*OURS.parts([])])) == 1:
+        return OURS
+    end = tokenizer.pieces([tokenizer.special.eos])[0]
+    return ChatTemplate(("System: ", "\n"), ("User: ", "\n"), ("Assistant: ", end))
+
+
+def all_texts(conversations: Iterable[Conversation]) -> list[str]:
+    """Return what was said."""
+    return [*chain.from_iterable((message.content for message in each.messages) for each in conversations)]

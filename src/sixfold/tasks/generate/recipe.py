@@ -1,0 +1,82 @@
+"""The recipe of a model that goes on with text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sixfold.data.texts import SEPARATORS
+from sixfold.decode.config import GenerateConfig
+from sixfold.errors import ConfigError
+from sixfold.models.decoder_only import PRESETS, DecoderOnlyArchitecture, DecoderOnlyConfig
+from sixfold.models.folder import Json
+from sixfold.settings import suggestion
+from sixfold.text import Subwords
+from sixfold.training.recipe import Recipe, TrainConfig
+
+
+class DataConfig(BaseModel):
+    """How text becomes rows of tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    vocabulary: int = Field(8000, ge=262, le=1_000_000, description="number of subwords")
+    subwords: Subwords = "bpe"
+    documents: str = Field("auto", min_length=1, description=SEPARATORS)
+    context: int = Field(256, ge=2, le=65536, description="tokens of a row, and so the most that one token sees")
+    crosses_documents: bool = Field(
+        True, description="whether a token also sees the documents before its own in a row"
+    )
+    valid_bytes: int = Field(200_000, ge=1, description="held out of the text when no --valid is given, at most")
+
+
+class ModelConfig(DecoderOnlyArchitecture):
+    """What is trained."""
+
+    def config(self, vocabulary: int) -> DecoderOnlyConfig:
+        """Return the configuration for so many tokens."""
+        return DecoderOnlyConfig(**self.model_dump(), vocabulary=vocabulary)
+
+
+class GenerateTrainConfig(TrainConfig):
+    """How to train a model that goes on with text."""
+
+    optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam, or adamw: with weight decay")
+    valid_tokens: int = Field(32_000, ge=1, description="held-out tokens that one validation reads")
+
+
+class GenerateRecipe(Recipe):
+    """All the choices of a run."""
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig.model_validate(PRESETS["gpt2"].model_dump())
+    train: GenerateTrainConfig = GenerateTrainConfig()
+    decode: GenerateConfig = GenerateConfig()
+
+    @model_validator(mode="after")
+    def check_positions(self) -> GenerateRecipe:
+        """Refuse rows that are longer than the positions of the model."""
+        if self.data.context > self.model.max_positions:
+            raise ConfigError(
+                f"Rows of data.context={self.data.context:,} tokens need as many positions, but "
+                f"model.max_positions is {self.model.max_positions:,}.",
+                f"Set model.max_positions={self.data.context}, or data.context={self.model.max_positions}.",
+            )
+        return self
+
+    @classmethod
+    def known_keys(cls, part: str) -> list[str]:
+        """Return what can be said in a part, the preset included."""
+        return super().known_keys(part) + (["preset"] if part == "model" else [])
+
+    @classmethod
+    def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
+        """Replace `preset` by its fields."""
+        rest = dict(keys)
+        if part != "model" or "preset" not in rest:
+            return rest
+        preset = str(rest.pop("preset"))
+        if preset not in PRESETS:
+            raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
+        return {**PRESETS[preset].model_dump(), **rest}

@@ -1,0 +1,42 @@
+"""What the cards of all models say of their making."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sixfold.models.folder import ModelInfo
+
+
+def how_it_was_made(info: ModelInfo) -> str:
+    """Return how the model was made: from scratch, or from which other one."""
+    base = info.training.get("base")
+    return f"Fine-tuned from the model {base['name']}" if isinstance(base, dict) else "Trained"
+
+
+def file_names(info: ModelInfo) -> str:
+    """Return the names of the files of the training text."""
+    files = info.corpus.get("files")
+    return (
+        ", ".join(str(file["path"]) for file in files if isinstance(file, dict)) if isinstance(files, list) else ""
+    )
+
+
+def base_rows(info: ModelInfo) -> str:
+    """Return the rows on the model that a fine-tuned one came from, and how they compare; none for a new model."""
+    base, scores, best = info.training.get("base"), info.scores.get("base"), info.scores.get("validation")
+    if not (isinstance(base, dict) and isinstance(scores, dict) and isinstance(best, dict)):
+        return ""
+    name, digits = str(best["name"]), f".{best.get('decimals', 1)}f"
+    digests = " and ".join(map(str, cast("list[str]", base["sha256"])))
+    kept = "; nothing better was found, so these are its weights" if best["step"] == 0 else ""
+    own, base_own = best.get("own_score"), scores.get("own_score")
+    known = (
+        f"{name} {own:{digits}}; the base: {base_own:{digits}}"
+        if own is not None
+        else "not measured: it was not there"
+    )
+    return (
+        f"| base model | {base['name']}, SHA-256 of its weights {digests} |\n"
+        f"| the base on the same validation text | {name} {scores['score']:{digits}}{kept} |\n"
+        f"| the base's own validation text | {known} |\n"
+    )
