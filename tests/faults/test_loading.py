@@ -191,7 +191,7 @@ def test_nothing_in_the_source_could_execute_what_it_reads() -> None:
         "yaml.load",
         "dill",
     )
-    allowed = {".eval()", "re.compile(", "torch.compile(", ".compile("}
+    allowed = {".eval()", "ast.literal_eval(", "re.compile(", "torch.compile(", ".compile("}
     for path in (ROOT / "src").rglob("*.py"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             code = line.partition("#")[0]

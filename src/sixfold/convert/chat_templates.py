@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from sixfold.errors import ModelFolderError
 from sixfold.text.chat import ChatTemplate, Role
 
-LONGEST = 20_000  # characters
+LONGEST = 4_000  # characters; what is known is shorter
 TAG = re.compile(r"\{\{-?(.*?)-?\}\}|\{%-?(.*?)-?%\}", re.DOTALL)
 LITERAL = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 ROLES: tuple[Role, ...] = ("system", "user", "assistant")
 
@@ -112,9 +113,14 @@ def terms(expression: str, tokens: Mapping[str, str]) -> Iterator[Piece]:
     for literal in LITERAL.finditer(masked_keys(expression)):
         yield from code(expression[end : literal.start()], tokens)
         body = expression[literal.start() + 1 : literal.end() - 1]
-        yield re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), body, flags=re.DOTALL)
+        yield ESCAPE.sub(unescaped, body)
         end = literal.end()
     yield from code(expression[end:], tokens)
+
+
+def unescaped(found: re.Match[str]) -> str:
+    """Return the character that an escape in a text stands for."""
+    return chr(int(found[1], 16)) if found[1] else ESCAPES.get(found[2], found[2])
 
 
 def masked_keys(expression: str) -> str:
@@ -167,7 +173,7 @@ def plain(escaped: str | None) -> str:
 TEXT = r"'((?:[^'\\]|\\.)*)'"
 FOR, END_FOR = r"%for message in messages%", r"%endfor%"
 FIRST = rf"(?:%if (?:loop\.first and )?messages\[0\]\.role!=\+'system'%\{{{TEXT}\}}%endif%)?"
-PROMPT = rf"%if add_generation_prompt%\{{{TEXT}\}}(?:%endif%|%else%\{{'[^']*'\}}%endif%)"
+PROMPT = rf"%if add_generation_prompt%\{{(?:{TEXT})?\}}(?:%endif%|%else%\{{'[^']*'\}}%endif%)"
 PROMPT_INSIDE = rf"%if loop\.last and add_generation_prompt%\{{{TEXT}\}}%endif%"
 BEGIN = rf"(?:\{{{TEXT}\}})?"
 CONTENT = r"(content(?:\|trim)?)"
@@ -244,7 +250,8 @@ def as_jinja(template: ChatTemplate) -> str:
     """Write a template as the program that other software expects."""
     content = "message['content'] | trim" if template.strips else "message['content']"
     begin = f"{{{{ {quoted(template.begin)} }}}}" if template.begin else ""
-    system = "".join((template.system[0], template.default_system, template.system[1]))
+    default = template.default_system.strip() if template.strips else template.default_system
+    system = "".join((template.system[0], default, template.system[1]))
     first = f"{{% if messages[0]['role'] != 'system' %}}{{{{ {quoted(system)} }}}}{{% endif %}}"
     branches = "".join(
         f"{{% {'if' if role == ROLES[0] else 'elif'} message['role'] == '{role}' %}}"
@@ -260,4 +267,6 @@ def quoted(text: str) -> str:
     """Write a text for Jinja."""
     for sign, written in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(sign, written)
+    for sign in "{}%":  # which would end a tag for simpler readers than Jinja's own
+        text = text.replace(sign, f"\\x{ord(sign):02x}")
     return f"'{text}'"

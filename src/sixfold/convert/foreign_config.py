@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sixfold.convert.name_table import Table
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.decoder_only import DecoderOnlyConfig
+from sixfold.models.folder import first_problem
 from sixfold.nn.config import Activation
 
 Fields = Mapping[str, str]  # from our name to theirs
@@ -30,6 +32,16 @@ class HuggingFaceFormat:
 
 # What a wrong value in a configuration raises before it is seen to be wrong.
 WRONG_VALUES = (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError, ConfigError)
+
+
+@contextmanager
+def values_of(source: str) -> Iterator[None]:
+    """Turn what a wrong value in a stranger's configuration raises into an error that names the source."""
+    try:
+        yield
+    except WRONG_VALUES as error:
+        raise ModelFolderError(f"{source} cannot be used: {first_problem(error)}") from error
+
 
 # What no class of theirs has; any other value than ours has by default is refused.
 NEVER = {"scaled_embedding": False}

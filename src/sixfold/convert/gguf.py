@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.convert.chat_templates import as_jinja
-from sixfold.convert.foreign_config import WRONG_VALUES, Fields, refuse_not_ours
+from sixfold.convert.foreign_config import Fields, refuse_not_ours, values_of
 from sixfold.convert.gguf_file import GgufFile, Value, read_gguf
 from sixfold.convert.gguf_tokenizer import in_metadata, tokenizer_json, tokens_of
 from sixfold.convert.huggingface_llama import MOST_POSITIONS
@@ -24,7 +24,7 @@ from sixfold.convert.name_table import Stored, Table, to_ours, to_theirs
 from sixfold.convert.published import Published, TokenNames, published, whole_number
 from sixfold.errors import ConfigError, MissingExtraError, ModelFolderError
 from sixfold.models.decoder_only import GPT, LLAMA, DecoderOnlyConfig
-from sixfold.models.folder import Json, Processor, first_problem
+from sixfold.models.folder import Json, Processor
 from sixfold.models.weights import Weights
 from sixfold.text import AnyTokenizer
 
@@ -115,7 +115,8 @@ def read_file(path: Path, chat: str, on_progress: OnProgress = no_progress) -> P
     """Read a file; `chat` says which template the model gets."""
     file = read_gguf(path)
     format_ = architecture_of(file)
-    config = config_of(file, format_)
+    with values_of(str(path)):
+        config = read_config(file, format_)
     weights = to_ours(file, config, format_.table, str(path), on_progress=on_progress)
     if not config.tied and torch.equal(weights["head.weight"], weights["stem.embedding.weight"]):
         del weights["head.weight"]  # some files hold it twice
@@ -144,14 +145,6 @@ def architecture_of(file: GgufFile) -> GgufFormat:
         if found != value:
             raise ModelFolderError(f"{file.path} has {name}.{field}={found}, which Sixfold does not compute.")
     return FORMATS[name]
-
-
-def config_of(file: GgufFile, format_: GgufFormat) -> DecoderOnlyConfig:
-    """Return our configuration of the same model."""
-    try:
-        return read_config(file, format_)
-    except WRONG_VALUES as error:
-        raise ModelFolderError(f"{file.path} cannot be used: {first_problem(error)}") from error
 
 
 def read_config(file: GgufFile, format_: GgufFormat) -> DecoderOnlyConfig:

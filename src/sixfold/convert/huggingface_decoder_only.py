@@ -17,7 +17,7 @@ from sixfold.callbacks import OnProgress, no_progress
 from sixfold.convert import huggingface_gpt2, huggingface_llama
 from sixfold.convert.chat_templates import as_jinja
 from sixfold.convert.compare_logits import Encode, Logits
-from sixfold.convert.foreign_config import WRONG_VALUES, HuggingFaceFormat
+from sixfold.convert.foreign_config import HuggingFaceFormat, values_of
 from sixfold.convert.huggingface_tokenizer import as_tokenizer_json
 from sixfold.convert.name_table import to_ours, to_theirs
 from sixfold.convert.published import Published, TokenNames, published, whole_number
@@ -25,7 +25,7 @@ from sixfold.convert.quiet import be_quiet
 from sixfold.convert.safetensors_folder import SafetensorsFolder, read_json
 from sixfold.errors import MissingExtraError, ModelFolderError
 from sixfold.models.decoder_only import DecoderOnlyConfig
-from sixfold.models.folder import Json, Processor, first_problem
+from sixfold.models.folder import Json, Processor
 from sixfold.models.weights import Weights
 from sixfold.text import AnyTokenizer, Tokenizer
 from sixfold.text.tokenizer_json import FILE_NAME, LARGEST_FILE
@@ -41,11 +41,11 @@ TIED_HEAD = re.compile(r"lm_head\.weight")  # some files hold the embedding twic
 
 def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) -> Published:
     """Read a folder; `chat` says which template the model gets."""
-    content = read_json(folder / CONFIG)
-    format_ = architecture_of(content)
-    config = read_config(format_, content)
-    names = token_names(folder, content)
-    tokenizer, jinja = read_tokenizer(folder), read_jinja(folder)
+    tokenizer, content = read_tokenizer(folder), read_json(folder / CONFIG)
+    with values_of(f"What {folder} says of itself"):
+        format_ = architecture_of(content)
+        config = format_.read_config(content)
+        names, jinja = token_names(folder, content), read_jinja(folder)
     ignored = (*format_.ignored, TIED_HEAD) if config.tied else format_.ignored
     with SafetensorsFolder(folder) as files:
         tensors = Prefixed(files, format_.prefix)
@@ -66,14 +66,6 @@ def architecture_of(content: Mapping[str, Any]) -> HuggingFaceFormat:
     if content.get("quantization_config"):
         raise ModelFolderError("config.json has a quantization_config; only float weights are imported.")
     return FORMATS[names[0]]
-
-
-def read_config(format_: HuggingFaceFormat, content: Mapping[str, Any]) -> DecoderOnlyConfig:
-    """Return our configuration of the same model."""
-    try:
-        return format_.read_config(content)
-    except WRONG_VALUES as error:
-        raise ModelFolderError(f"config.json cannot be used: {first_problem(error)}") from error
 
 
 class Prefixed:

@@ -17,7 +17,6 @@ from sixfold.callbacks import OnProgress, no_progress
 from sixfold.errors import ModelFolderError
 from sixfold.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from sixfold.models.weights import Weights, weights_of
-from sixfold.nn.attention import MultiHeadAttention
 
 LAYER = re.compile(r"(?<=stack\.layers\.)\d+(?=\.)")
 FUSED = "self_attention.project."  # W^Q, W^K and W^V, one below the other
@@ -63,8 +62,9 @@ def part_sizes(name: str, whole: Tensor, config: DecoderOnlyConfig, parts: int) 
     if parts == 1:
         return [whole.size(0)]
     assert FUSED in name
-    with torch.device("meta"):
-        return MultiHeadAttention(config).sizes
+    d_k, d_v = config.head_widths
+    shared = config.key_value_heads or config.heads
+    return [config.heads * d_k, shared * d_k, shared * d_v]
 
 
 def parts_of(name: str, whole: Tensor, config: DecoderOnlyConfig, table: Table) -> Iterator[tuple[Stored, Tensor]]:
