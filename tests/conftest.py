@@ -213,6 +213,12 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 
 @pytest.fixture(scope="session")
+def writing_server(start_server: Callable[..., Served], chat_model: Path) -> Served:
+    """A server as it comes, with a small decoder-only model, for all tests that leave it as it is."""
+    return start_server(chat_model)
+
+
+@pytest.fixture(scope="session")
 def server(start_server: Callable[..., Served]) -> Served:
     """A server as it comes, with a small model from English to German, for all tests that leave it as it is."""
     return start_server()

@@ -9,7 +9,7 @@ Shapes: R rows, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,6 +121,8 @@ class Generation:
         self.space_before = tokenizer.space_before
         self.never_chosen = list(tokenizer.special.never_chosen)
         self.rows: list[Row] = []
+        # Is given each context that has read its prompt, and each that nobody writes in any more.
+        self.keep: Callable[[Context], None] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -189,6 +191,7 @@ class Generation:
         """Stop writing a text."""
         for row in self.rows:
             row.continuations = [each for each in row.continuations if each is not continuation]
+        self.keep_left(row.context for row in self.rows if not row.continuations)
         self.rows = [row for row in self.rows if row.continuations]
 
     def run(self, should_stop: ShouldStop | None = None) -> None:
@@ -208,9 +211,25 @@ class Generation:
         ready = [(row, last) for row, last in zip(self.rows, hidden, strict=True) if not row.unread]
         if not ready:
             return []
+        self.keep_prompts(ready)
         self.write(ready)
-        self.rows = [each for row in self.rows for each in ([row] if row.unread else row.split())]
+        split = [([row] if row.unread else row.split(), row.context) for row in self.rows]
+        self.keep_left(context for rows, context in split if not rows)
+        self.rows = [row for rows, _ in split for row in rows]
         return [each for row, _ in ready for each in row.continuations]
+
+    def keep_prompts(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
+        """Keep the contexts of prompts that have just been read: others may begin like them."""
+        if self.keep is not None:
+            for row, _ in ready:
+                if not row.continuations[0].tokens:
+                    self.keep(row.context.fork())
+
+    def keep_left(self, contexts: Iterable[Context]) -> None:
+        """Keep contexts that nobody writes in any more: their conversations may go on."""
+        if self.keep is not None:
+            for context in contexts:
+                self.keep(context)
 
     def read(self, rows: Sequence[Row]) -> list[Tensor]:
         """Read a chunk of each row; return the last hidden state (d,) of each."""

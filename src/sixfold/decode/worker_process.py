@@ -1,9 +1,9 @@
 """A process of its own that opens a model and works for its parent, as long as that lives.
 
-`WorkerProcess` is what the parent sees of it. `main` is where the process begins: it opens the model from its
-folder and hands it to a job, which answers one request after the other. A worker that beats says that it is alive
-from the very loop that does the work: before a step of a search, and while it waits. So one that is stuck falls
-silent.
+`WorkerProcess` is what the parent sees of it. `main` is where the process begins: it opens a job, which opens the
+model from its folder and does what the `Parent` asks for; most jobs answer one request after the other, in a
+`RequestLoop`. A worker that beats says that it is alive from the very loop that does the work: before a step of a
+search, and while it waits. So one that is stuck falls silent.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
-from sixfold.decode.worker_protocol import Channel, Message, Origin, Start, error_message, message_of, packed
+from sixfold.decode.worker_protocol import Channel, Message, Start, error_message, message_of, packed
 from sixfold.errors import SixfoldError, WorkError
 from sixfold.kernels import prepare
 from sixfold.kernels.build import VARIABLE
 from sixfold.machine import let_threads_sleep, prepare_environment
-
-if TYPE_CHECKING:
-    from sixfold.decode.translate import Translator
 
 CHILD = "import sys; from sixfold.decode.worker_process import main; main(int(sys.argv[1]))"
 END_SECONDS = 10.0  # for a process that has closed its connection to end
@@ -69,57 +66,76 @@ class WorkerProcess:
         self.process.wait()
 
 
+class Parent:
+    """The parent, as its worker sees it."""
+
+    def __init__(self, channel: Channel, beat_seconds: float) -> None:
+        self.channel, self.beat_seconds = channel, beat_seconds
+        self.last_beat = 0.0
+
+    def tell(self, message: Message) -> None:
+        """Send a message."""
+        self.channel.send(message)
+
+    def wait(self) -> Message:
+        """Return the next message, and say while waiting that this worker is alive."""
+        while self.beat_seconds and not self.channel.has_message(self.beat_seconds):
+            self.beat()
+        return self.channel.receive()
+
+    def messages(self) -> Iterator[Message]:
+        """Beat if it is time, and yield the messages that have come."""
+        if self.beat_seconds and time.monotonic() - self.last_beat > self.beat_seconds:
+            self.beat()
+        while self.channel.has_message():
+            yield self.channel.receive()
+
+    def beat(self) -> None:
+        """Say that this worker is alive."""
+        self.tell({"alive": True})
+        self.last_beat = time.monotonic()
+
+
 class Job(Protocol):
-    """What a worker does with its model; it is made from the translator alone."""
+    """What a worker does with the model that it has opened."""
 
     def describe(self) -> Message:
         """Return what the parent is told when all is ready."""
 
-    def answer(self, work: Message) -> Message:
-        """Do what a request asks for."""
+    def work(self, parent: Parent) -> None:
+        """Do what the parent asks for, until it is gone."""
 
 
-class Worker:
-    """The loop of the process."""
+class RequestLoop:
+    """Answers one request after the other."""
 
-    def __init__(self, channel: Channel, job: Job, beat_seconds: float) -> None:
-        self.channel, self.job, self.beat_seconds = channel, job, beat_seconds
+    def __init__(self, parent: Parent, answer: Callable[[Message], Message]) -> None:
+        self.parent, self.answer = parent, answer
         self.pending: set[int] = set()  # the ids of this request that somebody waits for
-        self.last_beat = 0.0
 
     def run(self) -> None:
-        """Say that all is ready, and answer one message after the other."""
-        self.channel.send({"ready": self.job.describe()})
+        """Answer until the parent is gone."""
         while True:
-            while self.beat_seconds and not self.channel.has_message(self.beat_seconds):
-                self.beat()
-            message = self.channel.receive()
+            message = self.parent.wait()
             if "work" in message:  # or else somebody left who had just been answered
-                self.channel.send(self.answer(message))
+                self.parent.tell(self.answered(message))
 
-    def answer(self, message: Message) -> Message:
+    def answered(self, message: Message) -> Message:
         """Do the work; what is refused or called off is an answer too."""
         from sixfold.decode.search import Stopped
 
         self.pending = set(cast("list[int]", message["ids"]))
         try:
-            return {"done": self.job.answer(cast("Message", message["work"]))}
+            return {"done": self.answer(cast("Message", message["work"]))}
         except Stopped:
             return {"stopped": True}
         except SixfoldError as error:
             return error_message(error)
 
-    def beat(self) -> None:
-        """Say that this worker is alive."""
-        self.channel.send({"alive": True})
-        self.last_beat = time.monotonic()
-
     def should_stop(self) -> bool:
-        """Beat if it is time, hear who has left, and return whether nobody waits any more."""
-        if time.monotonic() - self.last_beat > self.beat_seconds:
-            self.beat()
-        while self.channel.has_message():
-            self.pending -= set(cast("list[int]", self.channel.receive()["cancel"]))
+        """Hear who has left, and return whether nobody waits any more."""
+        for message in self.parent.messages():
+            self.pending -= set(cast("list[int]", message["cancel"]))
         return not self.pending
 
 
@@ -129,11 +145,9 @@ def main(descriptor: int) -> None:
     try:
         start = Start.read(channel.receive())
         prepare_process(start)
-        translator = open_model(start.origin)
-        worker = Worker(channel, make_job(start.job, translator), start.beat_seconds)
-        if start.beat_seconds:
-            translator.decoder.should_stop = worker.should_stop
-        worker.run()
+        job = open_job(start)
+        channel.send({"ready": job.describe()})
+        job.work(Parent(channel, start.beat_seconds))
     except SixfoldError as error:
         channel.send(error_message(error))
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -150,15 +164,8 @@ def prepare_process(start: Start) -> None:
         os.environ[VARIABLE] = start.kernels
 
 
-def open_model(origin: Origin) -> Translator:
-    """Open the model that the parent names."""
-    from sixfold.decode.translate import load
-
-    return load(origin.folder, origin.device, origin.partners, origin.precision)
-
-
-def make_job(name: str, translator: Translator) -> Job:
-    """Return the job of this name, module:class, with its model."""
-    module, _, made = name.partition(":")
-    job: Job = getattr(import_module(module), made)(translator)
+def open_job(start: Start) -> Job:
+    """Open the model that the parent names, for the job that it names."""
+    module, _, name = start.job.partition(":")
+    job: Job = getattr(import_module(module), name)(start)
     return job

@@ -1,9 +1,15 @@
 """What a process and its workers say to each other: JSON with its length before it, through a pair of sockets.
 
-The parent first sends a `Start`, and is answered {"ready": …}. Then it sends one request after the other,
-{"work": …, "ids": […]}, and each is answered with {"done": …}, or with {"error": …} if the worker refuses it. By
-{"cancel": […]} the parent tells that nobody waits for these ids any more; a search that nobody waits for is given
-up and answered with {"stopped": true}. A worker that was asked to beat says {"alive": true} in between.
+The parent first sends a `Start`, and is answered {"ready": …}. What follows depends on the job.
+
+Most jobs answer one request after the other: {"work": …, "ids": […]} with {"done": …}, or with {"error": …} if the
+worker refuses it. By {"cancel": […]} the parent tells that nobody waits for these ids any more; a search that
+nobody waits for is given up and answered with {"stopped": true}.
+
+A job that generates takes several requests at the same time, {"add": id, "request": …}, and tells after each step
+what it wrote for each: {"events": [{"id": …, …}], "running": …}. {"cancel": […]} takes them out of the batch.
+
+A worker that was asked to beat says {"alive": true} in between.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import json
 import select
 import socket
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, cast
 
 from sixfold import errors
@@ -41,10 +47,11 @@ class Origin:
 class Start:
     """The first message to a worker."""
 
-    job: str  # module:class of what it does with the model
+    job: str  # module:name of what opens the model and does the work
     origin: Origin
     kernels: str = ""  # on or off: compute as the parent does; empty: as is best here
     beat_seconds: float = 0.0  # how often to say that it is alive; 0: never
+    limits: dict[str, int] = field(default_factory=dict)  # what the job may use at most, by its own names
 
     @classmethod
     def read(cls, message: Message) -> Start:

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from threading import RLock, Thread
 from typing import TYPE_CHECKING, cast
 
-from sixfold.decode.worker_process import WorkerProcess
+from sixfold.decode.worker_process import Parent, RequestLoop, WorkerProcess
 from sixfold.decode.worker_protocol import Channel, Message, Origin, Start, checked, message_of, plain_values
 from sixfold.errors import ModelFolderError
 from sixfold.kernels import mkl
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sixfold.decode.batch_decoder import BatchDecoder
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.search import Hypothesis
-    from sixfold.decode.translate import Translator
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,15 @@ Done = SimpleQueue[tuple[int, BatchHypotheses] | Exception]
 class SearchJob:
     """What a worker does: it searches batches."""
 
-    def __init__(self, translator: Translator) -> None:
-        self.decoder = translator.decoder
+    def __init__(self, start: Start) -> None:
+        from sixfold.decode.translate import load
+
+        origin = start.origin
+        self.decoder = load(origin.folder, origin.device, origin.partners, origin.precision).decoder
+
+    def work(self, parent: Parent) -> None:
+        """Search one batch after the other."""
+        RequestLoop(parent, self.answer).run()
 
     def describe(self) -> Message:
         """Return what shows that this is the parent's model."""

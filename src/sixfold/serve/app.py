@@ -9,18 +9,22 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 import sixfold
-from sixfold.serve import deepl, libretranslate, status, web_page
+from sixfold.serve import deepl, libretranslate, openai_routes, pages, status, web_page
 from sixfold.serve.http_errors import HttpError
 from sixfold.serve.middleware import Middleware
 from sixfold.serve.service import Service
 
-APIS = (libretranslate, deepl, web_page, status)
+TRANSLATION = (libretranslate, deepl, web_page)
+GENERATION = (openai_routes,)
+APIS = (*TRANSLATION, *GENERATION, pages, status)
 
 
 def build(service: Service) -> ASGIApp:
     """Return the application, without FastAPI's own documentation pages, which load scripts from other servers."""
     app = FastAPI(title="Sixfold", version=sixfold.__version__, docs_url=None, redoc_url=None)
-    for api in APIS:
+    translation = TRANSLATION if service.translation.models else ()
+    generation = GENERATION if service.generation.models else ()
+    for api in (*translation, *generation, pages, status):
         app.include_router(api.routes(service))
     for kind in (HttpError, HTTPException, Exception):
         app.add_exception_handler(kind, error_response)
@@ -34,6 +38,7 @@ async def error_response(request: Request, error: Exception) -> Response:
     if not isinstance(error, HttpError):
         request_id = request.scope["context"].request_id
         error = HttpError(500, f"Internal error. The server's log has the details under request {request_id}.")
-    response = Response(error.body, error.status)
-    response.raw_headers = error.headers
+    body = error.body(request.url.path)
+    response = Response(body, error.status)
+    response.raw_headers = [*error.headers, (b"content-length", str(len(body)).encode())]
     return response

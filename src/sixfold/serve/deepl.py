@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sixfold.serve.languages import name_of
 from sixfold.serve.request_fields import TextOrList, body_schema, parse_fields
-from sixfold.serve.service import Service, join_parts
+from sixfold.serve.service import Service
+from sixfold.serve.translation import Format, Translation, join_parts
 
 NO_LIMIT = 10**12  # characters; DeepL's clients expect a number
 
@@ -42,6 +43,7 @@ class LanguagesRequest(BaseModel):
 
 def routes(service: Service) -> APIRouter:
     """Return the routes."""
+    translation = service.translation
     router = APIRouter(prefix="/v2", tags=["DeepL"])
 
     @router.post("/translate", openapi_extra=dict(body_schema(TranslateRequest)))
@@ -49,10 +51,10 @@ def routes(service: Service) -> APIRouter:
         """Translate one or several texts, each from its own language."""
         fields = parse_fields(request, TranslateRequest)
         request.scope["context"].num_characters = sum(map(len, fields.text))
-        target = served_code(service, fields.target_lang, side=1)
-        given = served_code(service, fields.source_lang, side=0) if fields.source_lang else ""
-        sources = [given or service.detect(text, target).language for text in fields.text]
-        translations = await translate_each(service, fields, sources, target)
+        target = served_code(translation, fields.target_lang, side=1)
+        given = served_code(translation, fields.source_lang, side=0) if fields.source_lang else ""
+        sources = [given or translation.detect(text, target).language for text in fields.text]
+        translations = await translate_each(translation, fields, sources, target)
         return JSONResponse(
             {
                 "translations": [
@@ -66,7 +68,7 @@ def routes(service: Service) -> APIRouter:
     async def languages(request: Request) -> JSONResponse:
         """List the source or the target languages."""
         side = ("source", "target").index(parse_fields(request, LanguagesRequest).type)
-        codes = dict.fromkeys(pair[side] for pair in service.models)
+        codes = dict.fromkeys(pair[side] for pair in translation.models)
         return JSONResponse(
             [{"language": code.upper(), "name": name_of(code), "supports_formality": False} for code in codes]
         )
@@ -74,7 +76,7 @@ def routes(service: Service) -> APIRouter:
     @router.get("/usage")
     async def usage() -> JSONResponse:
         """Return the number of characters translated since the server started."""
-        return JSONResponse({"character_count": service.num_characters, "character_limit": NO_LIMIT})
+        return JSONResponse({"character_count": translation.num_characters, "character_limit": NO_LIMIT})
 
     return router
 
@@ -84,20 +86,23 @@ def translation_record(source: str, text: str, translation: str) -> dict[str, ob
     return {"detected_source_language": source.upper(), "text": translation, "billed_characters": len(text)}
 
 
-async def translate_each(service: Service, fields: TranslateRequest, sources: list[str], target: str) -> list[str]:
+async def translate_each(
+    translation: Translation, fields: TranslateRequest, sources: list[str], target: str
+) -> list[str]:
     """Translate texts that may be in several languages; those of one language are batched."""
-    service.check_texts(fields.text)
+    translation.admission.check_texts(fields.text)
     results = [""] * len(sources)
     for language in dict.fromkeys(sources):
         places = [i for i, source in enumerate(sources) if source == language]
         texts = [fields.text[i] for i in places]
-        translated = await service.translate(texts, language, target, "html" if fields.tag_handling else "text")
+        format: Format = "html" if fields.tag_handling else "text"
+        translated = await translation.translate(texts, language, target, format)
         for i, parts in zip(places, translated, strict=True):
             results[i] = join_parts(parts)
     return results
 
 
-def served_code(service: Service, code: str, side: int) -> str:
+def served_code(translation: Translation, code: str, side: int) -> str:
     """Return the code of a language as the models name it: EN-US is en, unless a model is for en-us."""
-    codes = {pair[side] for pair in service.models}
+    codes = {pair[side] for pair in translation.models}
     return code.lower() if code.lower() in codes else code.lower().partition("-")[0]

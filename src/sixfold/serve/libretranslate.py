@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sixfold.serve.languages import name_of
 from sixfold.serve.request_fields import TextList, TextOrList, body_schema, parse_fields
-from sixfold.serve.service import MAX_ALTERNATIVES, Service, TranslatedPart, join_parts
+from sixfold.serve.service import Service
+from sixfold.serve.translation import MAX_ALTERNATIVES, TranslatedPart, Translation, join_parts
 
 
 class TranslateRequest(BaseModel):
@@ -38,6 +39,7 @@ class DetectRequest(BaseModel):
 
 def routes(service: Service) -> APIRouter:
     """Return the routes."""
+    translation = service.translation
     router = APIRouter(tags=["LibreTranslate"])
 
     @router.post("/translate", openapi_extra=dict(body_schema(TranslateRequest)))
@@ -46,9 +48,9 @@ def routes(service: Service) -> APIRouter:
         fields = parse_fields(request, TranslateRequest)
         texts = [fields.q] if isinstance(fields.q, str) else fields.q
         request.scope["context"].num_characters = sum(map(len, texts))
-        detected = service.detect("\n".join(texts), fields.target) if fields.source == "auto" else None
+        detected = translation.detect("\n".join(texts), fields.target) if fields.source == "auto" else None
         source = detected.language if detected else fields.source
-        translated = await service.translate(texts, source, fields.target, fields.format, fields.alternatives)
+        translated = await translation.translate(texts, source, fields.target, fields.format, fields.alternatives)
         best = [join_parts(parts) for parts in translated]
         answer: dict[str, object] = {"translatedText": like_input(best, fields.q)}
         if fields.alternatives:
@@ -62,18 +64,18 @@ def routes(service: Service) -> APIRouter:
     async def detect(request: Request) -> JSONResponse:
         """Rank the source languages of this server by how probable it is that the text is in them."""
         [text] = parse_fields(request, DetectRequest).q
-        service.check_texts([text])
-        return JSONResponse([asdict(each) for each in service.detector.rank(text)])
+        translation.admission.check_texts([text])
+        return JSONResponse([asdict(each) for each in translation.detector.rank(text)])
 
     @router.get("/languages")
     async def languages() -> JSONResponse:
         """List the source languages, each with its target languages."""
-        return JSONResponse(served_languages(service))
+        return JSONResponse(served_languages(translation))
 
     @router.get("/frontend/settings")
     async def settings() -> JSONResponse:
         """Return the settings of LibreTranslate's web page for this server."""
-        source, target = next(iter(service.models))
+        source, target = next(iter(translation.models))
         return JSONResponse(
             {
                 "apiKeys": bool(service.settings.keys),
@@ -104,10 +106,10 @@ def alternatives(parts: list[TranslatedPart], ranks: range) -> list[str]:
     return [text for text in dict.fromkeys(join_parts(parts, rank) for rank in ranks) if text != best]
 
 
-def served_languages(service: Service) -> list[dict[str, object]]:
+def served_languages(translation: Translation) -> list[dict[str, object]]:
     """Return the source languages, each with its target languages."""
-    sources = dict.fromkeys(source for source, _ in service.models)
+    sources = dict.fromkeys(source for source, _ in translation.models)
     return [
-        {"code": source, "name": name_of(source), "targets": [t for s, t in service.models if s == source]}
+        {"code": source, "name": name_of(source), "targets": [t for s, t in translation.models if s == source]}
         for source in sources
     ]

@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sixfold.serve.access import ApiKeys, RateLimiter, key_from_header
+from sixfold.serve.event_stream import EVENT_STREAM, event
 from sixfold.serve.http_errors import ClientDisconnected, HttpError
 from sixfold.serve.logs import log, log_error
 from sixfold.serve.request_body import FieldValues, read_body, read_fields
@@ -53,6 +54,7 @@ class RequestContext:
     started_at: float = field(default_factory=time.perf_counter)
     status: int = CLIENT_CLOSED_REQUEST
     has_response: bool = False
+    is_event_stream: bool = False
     fields: FieldValues = field(default_factory=dict)
     num_characters: int = 0
 
@@ -76,14 +78,14 @@ class Middleware:
                 await send({"type": "http.response.body", "body": b""})
                 return
             await self.admit(scope, receive, context)
-            await self.run_app(scope, receive, send, context)
+            await self.run_app(scope, receive, send)
         except HttpError as error:
-            await send_error(error, send, context)
+            await send_error(error, scope["path"], send, context)
         except ClientDisconnected:
             self.service.metrics.clients_left.inc()
         except Exception as error:
             log_error("error", error, request=context.request_id)
-            await send_error(HttpError(500, "Internal error."), send, context)
+            await send_error(HttpError(500, "Internal error."), scope["path"], send, context)
         finally:
             self.record(scope, context)
 
@@ -121,14 +123,14 @@ class Middleware:
         if not is_same_origin and origin not in self.settings.origins:
             raise HttpError(403, "Origin not allowed. Start the server with --allow-origin to allow it.")
 
-    async def run_app(self, scope: Scope, receive: Receive, send: Send, context: RequestContext) -> None:
+    async def run_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the route respond, and cancel it at the deadline or when the client disconnects."""
         work = asyncio.ensure_future(self.app(scope, empty_body, send))
         leaving = asyncio.create_task(wait_for_disconnect(receive))
+        seconds = self.settings.seconds_to_answer(scope["path"])
         try:
-            seconds = self.settings.deadline_seconds
             done, _ = await asyncio.wait({work, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if not done and not context.has_response:
+            if not done:
                 raise HttpError(503, f"No answer within {seconds:g} s.", retry_after=5)
             if work not in done:
                 raise ClientDisconnected
@@ -145,6 +147,7 @@ class Middleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 context.status, context.has_response = message["status"], True
+                context.is_event_stream = (b"content-type", EVENT_STREAM) in message["headers"]
                 given = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -170,11 +173,15 @@ class Middleware:
         log("request", request=context.request_id, **facts, seconds=round(seconds, 4), characters=characters)
 
 
-async def send_error(error: HttpError, send: Send, context: RequestContext) -> None:
-    """Send an error response, unless a response has begun."""
-    if not context.has_response:
-        await send({"type": "http.response.start", "status": error.status, "headers": error.headers})
-        await send({"type": "http.response.body", "body": error.body})
+async def send_error(error: HttpError, path: str, send: Send, context: RequestContext) -> None:
+    """Send an error response; in a stream of events that has begun, one that tells it."""
+    if context.is_event_stream:
+        await send({"type": "http.response.body", "body": event(error.openai_record)})
+    elif not context.has_response:
+        body = error.body(path)
+        headers = [*error.headers, (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": error.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 async def empty_body() -> Message:

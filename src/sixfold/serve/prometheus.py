@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from sixfold.serve.job_messages import Accepted, Written
+
 if TYPE_CHECKING:
     from sixfold.serve.batching import QueuedSentence
+    from sixfold.serve.generation_slot import TextStream
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SENTENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -25,10 +28,16 @@ class ServerMetrics:
         self.seconds = self.histogram(
             "sixfold_request_seconds", "Time from receiving a request to its response.", SECONDS, "route"
         )
-        self.characters = self.counter("sixfold_characters", "Characters accepted for translation.")
+        self.characters = self.counter("sixfold_characters", "Characters accepted.")
         self.batch_sentences = self.histogram("sixfold_batch_sentences", "Sentences per batch.", SENTENCES)
         self.batch_seconds = self.histogram("sixfold_batch_seconds", "Time to translate a batch.", SECONDS)
         self.tokens = self.counter("sixfold_source_tokens", "Source tokens translated.")
+        self.prompt_tokens = self.counter("sixfold_prompt_tokens", "Tokens of prompts.")
+        self.cached_tokens = self.counter("sixfold_cached_tokens", "Tokens of prompts that were still in memory.")
+        self.generated_tokens = self.counter("sixfold_generated_tokens", "Tokens written.")
+        self.first_token_seconds = self.histogram(
+            "sixfold_first_token_seconds", "Time from a request to the first token of each text.", SECONDS
+        )
         self.clients_left = self.counter(
             "sixfold_clients_left", "Clients that disconnected before their response."
         )
@@ -56,6 +65,16 @@ class ServerMetrics:
         self.batch_seconds.observe(time.perf_counter() - began)
         self.batch_sentences.observe(len(batch))
         self.tokens.inc(sum(sentence.num_tokens for sentence in batch))
+
+    def measure_generation(self, event: Accepted | Written, stream: TextStream) -> None:
+        """Record what a step wrote, and how long the first token of a text took."""
+        if isinstance(event, Accepted):
+            self.prompt_tokens.inc(sum(map(len, event.prompt_tokens)))
+            return
+        self.cached_tokens.inc(event.cached_tokens)
+        self.generated_tokens.inc(len(event.tokens))
+        if stream.passed_on[event.index] == 1:
+            self.first_token_seconds.observe(time.perf_counter() - stream.started_at)
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus's text format."""

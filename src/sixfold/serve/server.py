@@ -105,7 +105,7 @@ async def serve(settings: ServerSettings) -> None:
                 proxy_headers=False,
                 server_header=False,
                 backlog=BACKLOG,
-                timeout_graceful_shutdown=int(settings.deadline_seconds + END_SECONDS),
+                timeout_graceful_shutdown=int(settings.longest_answer + END_SECONDS),
             )
             await Server(config, service).serve(sockets=[listening])
     log("ended")
@@ -131,12 +131,12 @@ def bind(settings: ServerSettings) -> socket.socket:
 def announce(listening: socket.socket, service: Service) -> None:
     """Print and log the address."""
     host, port = listening.getsockname()[:2]
-    pairs = ", ".join(f"{source} → {target}" for source, target in service.models)
+    names = ", ".join(model.title for model in service.models)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(
-        f"Serving {pairs} at {address} (API: {address}/docs). Press Ctrl-C to stop.", file=sys.stdout, flush=True
+        f"Serving {names} at {address} (API: {address}/docs). Press Ctrl-C to stop.", file=sys.stdout, flush=True
     )
-    log("serving", address=address, models=list(map("-".join, service.models)))
+    log("serving", address=address, models=[model.name for model in service.models])
 
 
 def run(settings: ServerSettings) -> None:

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import Literal
 
 from sixfold.errors import ConfigError
+from sixfold.serve.http_errors import OPENAI
 from sixfold.settings import check_bounds, setting
 
 LANGUAGE_PAIR = re.compile(r"([A-Za-z]{2,8})-([A-Za-z]{2,8})")
+MODEL_NAME = re.compile(r"[\w.:-]{1,100}")
 SHORTEST_KEY = 16  # characters
 BYTES_PER_CHARACTER = 12  # at most, in JSON: a surrogate pair is two escapes of six bytes
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model folder, and its languages where the folder does not name them."""
+    """A model folder, its languages where the folder does not name them, and a name other than the folder's."""
 
     folder: Path
     source: str = ""
     target: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class ServerSettings:
         0.02, "seconds a worker waits for new requests of the clients it has just answered", 0, 60
     )
     deadline_seconds: float = setting(30.0, "seconds to answer a request", 0.1, 3600)
+    generation_seconds: float = setting(300.0, "seconds to answer a request to generate text", 0.1, 36_000)
+    most_texts: int = setting(32, "texts that a worker generates at the same time; others wait", 1, 4096)
+    cache_mebibytes: int = setting(
+        256, "memory of a worker for prompts that a later request may begin with, in MiB", 0, 1 << 20
+    )
     most_waiting: int = setting(128, "requests in progress; more are answered with 503", 1, 100_000)
     most_characters: int = setting(50_000, "characters per request", 1, 1_000_000)
     longest_body: int = setting(0, "bytes per request body; 0: enough for most_characters", 0, 1 << 30)
@@ -77,6 +85,15 @@ class ServerSettings:
                 "Generate one: python -c 'import secrets; print(secrets.token_urlsafe(32))'",
             )
 
+    @property
+    def longest_answer(self) -> float:
+        """The seconds after which every request is answered."""
+        return max(self.deadline_seconds, self.generation_seconds)
+
+    def seconds_to_answer(self, path: str) -> float:
+        """Return the deadline of a request."""
+        return self.generation_seconds if path.startswith(OPENAI) else self.deadline_seconds
+
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
@@ -87,11 +104,14 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_model_spec(text: str) -> ModelSpec:
-    """Parse MODEL or MODEL=en-de."""
+    """Parse MODEL, MODEL=en-de or NAME=MODEL."""
     folder, equals, languages = text.rpartition("=")
     pair = LANGUAGE_PAIR.fullmatch(languages)
     if not equals or Path(text).exists():
         return ModelSpec(Path(text))
+    name, _, named = text.partition("=")
+    if MODEL_NAME.fullmatch(name) and Path(named).is_dir() and not Path(folder).is_dir():
+        return ModelSpec(Path(named), name=name)
     if not pair:
         raise ConfigError(
             f"The languages of {folder} must look like en-de, but are {languages!r}.",

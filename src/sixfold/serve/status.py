@@ -23,7 +23,7 @@ def routes(service: Service) -> APIRouter:
         """Readiness probe: 200 if every model has a responsive worker, else 503."""
         if service.is_draining:
             raise HttpError(503, "The server is shutting down.", retry_after=5)
-        silent = [f"{source}-{target}" for (source, target), model in service.models.items() if not model.is_ready]
+        silent = [model.name for model in service.models if not model.is_ready]
         if silent:
             raise HttpError(503, f"No worker responds for {', '.join(silent)}.", retry_after=5)
         return JSONResponse({"status": "ready"})

@@ -1,28 +1,18 @@
-"""The web page, its API, and the API documentation; every file comes from this package."""
+"""The API of the translation page."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from importlib import resources
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from sixfold.serve.libretranslate import served_languages
 from sixfold.serve.request_fields import body_schema, parse_fields
-from sixfold.serve.service import MAX_ALTERNATIVES, Service, TranslatedPart, join_parts
+from sixfold.serve.service import Service
+from sixfold.serve.translation import MAX_ALTERNATIVES, TranslatedPart, Translation, join_parts
 
-FILES = {
-    "/": ("index.html", "text/html"),
-    "/docs": ("docs.html", "text/html"),
-    "/page/style.css": ("style.css", "text/css"),
-    "/page/translate.js": ("translate.js", "text/javascript"),
-    "/page/words.js": ("words.js", "text/javascript"),
-    "/page/docs.js": ("docs.js", "text/javascript"),
-    "/page/icon.svg": ("icon.svg", "image/svg+xml"),
-}
 # The explain page has inline script and style, and runs in a sandbox without an origin: it cannot send requests.
 EXPLANATION_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
@@ -55,6 +45,7 @@ class ExplainRequest(BaseModel):
 
 def routes(service: Service) -> APIRouter:
     """Return the routes."""
+    translation = service.translation
     router = APIRouter(tags=["Sixfold"])
 
     @router.post("/api/translate", openapi_extra=dict(body_schema(TranslateRequest)))
@@ -62,8 +53,8 @@ def routes(service: Service) -> APIRouter:
         """Translate a text; each sentence comes with its translations, word alignment and quality warnings."""
         fields = parse_fields(request, TranslateRequest)
         request.scope["context"].num_characters = len(fields.text)
-        source, confidence = source_language(service, fields.text, fields.source, fields.target)
-        [parts] = await service.translate(
+        source, confidence = source_language(translation, fields.text, fields.source, fields.target)
+        [parts] = await translation.translate(
             [fields.text], source, fields.target, alternatives=fields.alternatives, has_details=True
         )
         answer = {"source": source, "confidence": confidence, "text": join_parts(parts)}
@@ -74,36 +65,24 @@ def routes(service: Service) -> APIRouter:
         """Return an HTML page that shows how the model translated one sentence."""
         fields = parse_fields(request, ExplainRequest)
         request.scope["context"].num_characters = len(fields.text)
-        source, _ = source_language(service, fields.text, fields.source, fields.target)
-        page = await service.explain(fields.text, source, fields.target)
+        source, _ = source_language(translation, fields.text, fields.source, fields.target)
+        page = await translation.explain(fields.text, source, fields.target)
         return HTMLResponse(page, headers={"content-security-policy": EXPLANATION_POLICY})
 
     @router.get("/api/languages", include_in_schema=False)
     async def languages() -> JSONResponse:
         """List the languages, and the maximum length of a text."""
         most = service.settings.most_characters
-        return JSONResponse({"languages": served_languages(service), "most_characters": most})
+        return JSONResponse({"languages": served_languages(translation), "most_characters": most})
 
-    for path, (name, media_type) in FILES.items():
-        router.add_api_route(path, file_route(name, media_type), include_in_schema=False)
     return router
 
 
-def file_route(name: str, media_type: str) -> Callable[[], Awaitable[Response]]:
-    """Return a route that serves a file of the web page."""
-    content = resources.files("sixfold.serve").joinpath("web", name).read_bytes()
-
-    async def serve_file() -> Response:
-        return Response(content, media_type=media_type)
-
-    return serve_file
-
-
-def source_language(service: Service, text: str, source: str, target: str) -> tuple[str, float | None]:
+def source_language(translation: Translation, text: str, source: str, target: str) -> tuple[str, float | None]:
     """Return the source language, and the confidence if it was detected."""
     if source != "auto":
         return source, None
-    detected = service.detect(text, target)
+    detected = translation.detect(text, target)
     return detected.language, detected.confidence
 
 

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from sixfold import errors
 from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import Hypothesis
-from sixfold.decode.worker_process import LostError, WorkerProcess
+from sixfold.decode.worker_process import LostError, Parent, RequestLoop, WorkerProcess
 from sixfold.decode.worker_protocol import Channel, Message, Origin, Start, checked, error_message, message_of
 from sixfold.decode.workers import SearchBatch, batch_from, batch_message, found_from
 from sixfold.errors import SixfoldError
 from sixfold.kernels.build import VARIABLE
+from sixfold.models.folder import load_info
 
 SOURCE = Path(__file__).parents[3] / "src"
 MODEL = Path(__file__).parents[2] / "compat" / "format-1-phrases"
@@ -121,8 +122,11 @@ def test_a_descriptor_of_any_number_can_be_waited_for() -> None:
 class Watcher:
     """A job that tells what its process is like."""
 
-    def __init__(self, translator: object) -> None:
-        self.translator = translator
+    def __init__(self, start: Start) -> None:
+        load_info(Path(start.origin.folder))
+
+    def work(self, parent: Parent) -> None:
+        RequestLoop(parent, self.answer).run()
 
     def describe(self) -> Message:
         import torch
@@ -177,7 +181,7 @@ def test_a_worker_that_beats_is_heard_of_while_it_waits(started: list[WorkerProc
 
 
 def test_a_model_that_cannot_be_opened_is_an_answer_and_the_end(started: list[WorkerProcess]) -> None:
-    channel = start(started, "nobody:Asks", MODEL.parent / "absent")
+    channel = start(started, f"{Path(__file__).stem}:{Watcher.__name__}", MODEL.parent / "absent")
     with pytest.raises(errors.ModelFolderError, match="absent"):
         checked(channel.receive())
     assert started[0].process.wait(30) == 0

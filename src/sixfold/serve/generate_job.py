@@ -1,0 +1,204 @@
+"""The job of a worker with a decoder-only model: it writes the texts of all requests together, step by step.
+
+A request that arrives joins the running batch before the next step, and one that is cancelled leaves it then.
+Where the batch is full, prompts wait in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from sixfold.decode.worker_protocol import Message, error_message, message_of
+from sixfold.errors import RequestError, SixfoldError, WorkError
+from sixfold.serve.job_messages import (
+    TOO_LONG,
+    Accepted,
+    GeneratorDescription,
+    TextRequest,
+    TokenRecord,
+    Written,
+    WrittenToken,
+)
+from sixfold.serve.logs import log_error
+
+if TYPE_CHECKING:
+    from sixfold.decode.generate import Generator
+    from sixfold.decode.generate_options import GenerateOptions
+    from sixfold.decode.generation import Continuation
+    from sixfold.decode.worker_process import Parent
+
+
+@dataclass(eq=False)
+class WaitingPrompt:
+    """A prompt whose texts have not begun."""
+
+    request: int
+    number: int  # of the prompt in its request
+    prompt: list[int]
+    options: GenerateOptions
+
+
+@dataclass(eq=False)
+class RunningText:
+    """A text that is being written, and how much of it was sent."""
+
+    request: int
+    index: int  # among the texts of its request
+    continuation: Continuation
+    cached_tokens: int  # of the prompt, to be sent with the first token
+    num_tokens: int = 0
+    num_characters: int = 0
+
+
+class GenerateJob:
+    """Writes texts for the server."""
+
+    def __init__(self, generator: Generator, texts: int, cache_bytes: int) -> None:
+        self.generator, self.most_texts = generator, texts
+        from sixfold.decode.kept_contexts import KeptContexts, token_bytes
+
+        self.spelling = [each.decode("latin-1") for each in generator.tokenizer.spelling()]
+        self.contexts = KeptContexts(generator.engine, cache_bytes // token_bytes(generator.model.config))
+        self.generation = generator.new_generation()
+        self.generation.keep = self.contexts.keep
+        self.waiting: deque[WaitingPrompt] = deque()
+        self.running: list[RunningText] = []
+        self.events: list[Message] = []
+
+    def describe(self) -> Message:
+        """Return what the server needs to know about the model."""
+        description = GeneratorDescription(self.generator.engine.max_positions, self.generator.can_chat)
+        return {"task": "generate", "model": asdict(description)}
+
+    def work(self, parent: Parent) -> None:
+        """Write as long as there is something to write, and wait for requests otherwise."""
+        while True:
+            if not self.waiting and not self.running:
+                self.hear(parent.wait())
+            for message in parent.messages():
+                self.hear(message)
+            self.begin_waiting()
+            self.step()
+            parent.tell({"events": self.events, "running": len(self.running)})
+            self.events = []
+
+    def hear(self, message: Message) -> None:
+        """Take a request on, or drop those whose clients have left."""
+        if "add" in message:
+            self.add(cast("int", message["add"]), TextRequest(**cast("dict[str, Any]", message["request"])))
+        else:
+            self.drop(set(cast("list[int]", message["cancel"])))
+
+    def add(self, request: int, asked: TextRequest) -> None:
+        """Let the prompts of a request wait for their turn, or say why they are refused."""
+        from sixfold.decode.generate_options import GenerateOptions, make_plan
+
+        try:
+            options = GenerateOptions(**{**asked.options, "stop": tuple(asked.options["stop"])})
+            prompts = [*self.read_prompts(asked)]
+            self.refuse_too_long(prompts)
+            for prompt in prompts:
+                self.generation.room(prompt, make_plan(options, self.generation.defaults))
+        except SixfoldError as error:
+            self.events.append({"id": request, **error_message(error)})
+            return
+        texts = [self.generator.tokenizer.decode(prompt) for prompt in prompts]
+        self.tell(request, accepted=Accepted(texts, prompts))
+        self.waiting.extend(WaitingPrompt(request, *each, options) for each in enumerate(prompts))
+
+    def read_prompts(self, asked: TextRequest) -> Iterator[list[int]]:
+        """Yield the tokens of each prompt."""
+        from sixfold.decode.generate import as_message
+
+        if asked.messages:
+            yield self.generator.encode_chat([as_message(each) for each in asked.messages])
+        for prompt in asked.prompts:
+            yield self.generator.encode(prompt) if isinstance(prompt, str) else self.known_tokens(prompt)
+
+    def known_tokens(self, prompt: Sequence[int]) -> list[int]:
+        """Return tokens that a client sent, or refuse what the model does not know."""
+        vocabulary = self.generator.engine.vocabulary
+        if odd := [token for token in prompt if not 0 <= token < vocabulary]:
+            raise RequestError(f"There is no token {odd[0]}: the model knows those from 0 to {vocabulary - 1:,}.")
+        return [*prompt]
+
+    def refuse_too_long(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Refuse a prompt that the context cannot hold."""
+        longest, most = max(map(len, prompts)), self.generator.engine.max_positions
+        if longest > most:
+            raise RequestError(f"{TOO_LONG}: the prompt has {longest:,} tokens, and the context holds {most:,}.")
+
+    def drop(self, requests: set[int]) -> None:
+        """Write no more for these requests."""
+        self.waiting = deque(each for each in self.waiting if each.request not in requests)
+        for text in self.running:
+            if text.request in requests:
+                self.generation.remove(text.continuation)
+        self.running = [text for text in self.running if text.request not in requests]
+
+    def begin_waiting(self) -> None:
+        """Let as many prompts join the batch as there is room for; all texts of a prompt begin together."""
+        while self.waiting:
+            first = self.waiting[0]
+            if self.running and len(self.running) + first.options.samples > self.most_texts:
+                return
+            self.begin(self.waiting.popleft())
+
+    def begin(self, waiting: WaitingPrompt) -> None:
+        """Let a prompt join the batch, after what an earlier one has left of it in memory."""
+        context = self.contexts.begin(waiting.prompt)
+        known = min(len(context.tokens), len(waiting.prompt) - 1)
+        texts = self.generation.add(waiting.prompt, waiting.options, (waiting.number,), context)
+        first = waiting.number * waiting.options.samples
+        for place, text in enumerate(texts):
+            self.running.append(RunningText(waiting.request, first + place, text, 0 if place else known))
+
+    def step(self) -> None:
+        """Write one token of every text that has read its prompt; a bug must not end the worker."""
+        try:
+            self.generator.step(self.generation)
+            for text in self.running:
+                self.tell_progress(text)
+        except Exception as error:
+            log_error("worker_error", error)
+            self.give_up()
+        self.running = [text for text in self.running if not text.continuation.finished]
+
+    def give_up(self) -> None:
+        """Fail all that runs, and begin anew with what waits."""
+        failed = error_message(WorkError("The generation failed."))
+        self.events += [{"id": request, **failed} for request in {text.request for text in self.running}]
+        self.drop({text.request for text in self.running})
+
+    def tell_progress(self, text: RunningText) -> None:
+        """Send what was written since last time."""
+        written = text.continuation
+        new = range(text.num_tokens, len(written.tokens))
+        if not new:
+            return
+        text.num_tokens, begin, text.num_characters = len(written.tokens), text.num_characters, len(written.text)
+        tokens = [self.token(written, place) for place in new if not self.is_end(written, place)]
+        news = Written(text.index, written.text[begin:], tokens, written.finished, text.cached_tokens)
+        text.cached_tokens = 0
+        self.tell(text.request, written=news)
+
+    def tell(self, request: int, **news: Accepted | Written) -> None:
+        """Send news of a request, with the next message."""
+        self.events.append({"id": request, **{name: asdict(each) for name, each in news.items()}})
+
+    def is_end(self, written: Continuation, place: int) -> bool:
+        """Whether a token is the one that ends the text, which is no part of it."""
+        return written.finished == "end" and place == len(written.tokens) - 1
+
+    def token(self, written: Continuation, place: int) -> WrittenToken:
+        """Return a token with its alternatives."""
+        chosen = self.record(written.tokens[place], written.log_probabilities[place])
+        others = [self.record(token, log_probability) for token, log_probability in written.alternatives[place]]
+        return WrittenToken(**message_of(chosen), alternatives=others)  # type: ignore[arg-type]
+
+    def record(self, token: int, log_probability: float) -> TokenRecord:
+        """Return a token with the bytes that it writes."""
+        return TokenRecord(token, self.spelling[token], log_probability)

@@ -1,0 +1,211 @@
+"""The fields of OpenAI's API. What a decoder-only model cannot honour is refused, not ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic_core import PydanticCustomError
+
+from sixfold.serve.job_messages import TextRequest
+from sixfold.serve.request_fields import TextOrList
+
+MOST_PROMPTS, MOST_SAMPLES, MOST_STOPS, MOST_ALTERNATIVES, MOST_MESSAGES = 64, 16, 16, 20, 1000
+MOST_TOKENS = 1_000_000  # the context of a model is the bound that matters
+LEGACY_TOKENS = 16  # what OpenAI's completions write unless told otherwise
+
+
+def refuse_unless_neutral(value: JsonValue) -> JsonValue:
+    """Refuse a field that is not supported, unless its value asks for nothing."""
+    if value in (None, False, 0, "", [], {}):
+        return value
+    raise PydanticCustomError("unsupported", "this is not supported here; leave it out")
+
+
+Unsupported = Annotated[JsonValue, BeforeValidator(refuse_unless_neutral), Field(description="Not supported.")]
+NoEffect = Annotated[JsonValue, Field(description="No effect; clients send it.")]
+
+
+class StreamOptions(BaseModel):
+    """What a stream contains."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    include_usage: bool = False
+    include_obfuscation: NoEffect = None
+
+
+class SamplingFields(BaseModel):
+    """What both routes take."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    model: str = Field(description="The name of a served model.", max_length=200)
+    max_tokens: int | None = Field(None, ge=1, le=MOST_TOKENS, description="At most so many tokens.")
+    temperature: float | None = Field(None, ge=0, le=2, description="0 takes the most probable token.")
+    top_p: float | None = Field(None, gt=0, le=1, description="Draw from the tokens that reach p together.")
+    n: int = Field(1, ge=1, le=MOST_SAMPLES, description="Texts for each prompt.")
+    stop: TextOrList = Field([], max_length=MOST_STOPS, description="Texts before which writing stops.")
+    seed: int | None = Field(None, ge=0, le=2**63 - 1, description="The same seed gives the same text.")
+    stream: bool = Field(False, description="Send the text while it is written.")
+    stream_options: StreamOptions | None = Field(None, description="include_usage: count tokens at the end.")
+    top_k: int | None = Field(None, ge=1, le=1_000_000, description="Draw from the k most probable tokens.")
+    min_p: float | None = Field(None, ge=0, le=1, description="Drop tokens below this part of the best.")
+    repetition_penalty: float | None = Field(None, gt=0, le=10, description="Above 1: repeat less.")
+    return_token_ids: bool = Field(False, description="Add the ids of all tokens to the answer.")
+
+    presence_penalty: Unsupported = None
+    frequency_penalty: Unsupported = None
+    logit_bias: Unsupported = None
+    user: NoEffect = None
+    metadata: NoEffect = None
+    store: NoEffect = None
+    service_tier: NoEffect = None
+    safety_identifier: NoEffect = None
+    prompt_cache_key: NoEffect = None
+
+    @property
+    def num_alternatives(self) -> int | None:
+        """How many alternatives of each token to return; None: no probabilities either."""
+        raise NotImplementedError
+
+    @property
+    def most_tokens(self) -> int | None:
+        """How long a text becomes at most."""
+        return self.max_tokens
+
+    def options(self) -> dict[str, object]:
+        """Return how to generate; None: as the model folder says."""
+        return {
+            "max_tokens": self.most_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "repetition_penalty": self.repetition_penalty,
+            "stop": tuple(self.stop or ()),
+            "seed": self.seed,
+            "samples": self.n,
+            "alternatives": self.num_alternatives or 0,
+        }
+
+    def texts(self) -> list[str]:
+        """Return all text that a client sent."""
+        raise NotImplementedError
+
+    def request(self) -> TextRequest:
+        """Return what the worker is asked for."""
+        raise NotImplementedError
+
+
+class CompletionFields(SamplingFields):
+    """A prompt to continue."""
+
+    prompt: str | list[str] | list[int] | list[list[int]] = Field(description="A text, its tokens, or several.")
+    logprobs: int | None = Field(
+        None, ge=0, le=MOST_ALTERNATIVES, description="Log-probabilities, with so many alternatives."
+    )
+    echo: bool = Field(False, description="Return the prompt too.")
+    suffix: Unsupported = None
+    best_of: Annotated[Literal[1] | None, Field(description="Only 1.")] = None
+
+    @property
+    def num_alternatives(self) -> int | None:
+        """How many alternatives of each token to return."""
+        return self.logprobs
+
+    @property
+    def most_tokens(self) -> int | None:
+        """How long a text becomes at most."""
+        return self.max_tokens or LEGACY_TOKENS
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """The prompts; a list of numbers is one prompt."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if self.prompt and isinstance(self.prompt[0], int):
+            return [self.prompt]
+        return [*self.prompt]
+
+    def texts(self) -> list[str]:
+        """Return all text that a client sent."""
+        return [each for each in (*self.prompts, *self.stop) if isinstance(each, str)]
+
+    def request(self) -> TextRequest:
+        """Return what the worker is asked for."""
+        return TextRequest(prompts=self.prompts, options=self.options())
+
+
+class TextPart(BaseModel):
+    """A piece of a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text"]
+    text: str
+
+
+class MessageFields(BaseModel):
+    """A message of a conversation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+    name: NoEffect = None
+    refusal: Unsupported = None
+    tool_calls: Unsupported = None
+    function_call: Unsupported = None
+    audio: Unsupported = None
+    annotations: NoEffect = None
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+    def record(self) -> dict[str, str]:
+        """Return the message as a chat template knows it."""
+        return {"role": "system" if self.role == "developer" else self.role, "content": self.text}
+
+
+class ResponseFormat(BaseModel):
+    """The form of an answer."""
+
+    type: Literal["text"]
+
+
+class ChatFields(SamplingFields):
+    """A conversation to continue."""
+
+    messages: list[MessageFields] = Field(min_length=1, max_length=MOST_MESSAGES, description="What was said.")
+    max_completion_tokens: int | None = Field(None, ge=1, le=MOST_TOKENS, description="As max_tokens.")
+    logprobs: bool = Field(False, description="Return log-probabilities.")
+    top_logprobs: int | None = Field(
+        None, ge=0, le=MOST_ALTERNATIVES, description="So many alternatives of each token."
+    )
+    response_format: ResponseFormat | None = Field(None, description='Only {"type": "text"}.')
+    tools: Unsupported = None
+    functions: Unsupported = None
+    tool_choice: Annotated[Literal["none", "auto"] | None, Field(description="No tools are supported.")] = None
+    parallel_tool_calls: NoEffect = None
+    modalities: Annotated[list[Literal["text"]] | None, Field(description="Only text.")] = None
+
+    @property
+    def num_alternatives(self) -> int | None:
+        """How many alternatives of each token to return."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+    @property
+    def most_tokens(self) -> int | None:
+        """How long an answer becomes at most."""
+        return self.max_completion_tokens or self.max_tokens
+
+    def texts(self) -> list[str]:
+        """Return all text that a client sent."""
+        return [*(message.text for message in self.messages), *self.stop]
+
+    def request(self) -> TextRequest:
+        """Return what the worker is asked for."""
+        return TextRequest(messages=[message.record() for message in self.messages], options=self.options())
