@@ -13,9 +13,10 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from types import SimpleNamespace
+from typing import TypeVar
 
 from sixfold.kernels import prepare  # isort: skip
 
@@ -46,6 +47,7 @@ PAIRS, BATCHES = 20_000, 24
 LEARNING_RATE, MAX_GRAD_NORM = 1e-4, 1.0
 
 Batch = tuple[Tensor, Tensor, Tensor]  # source, target behind a begin token, target with its end token
+B = TypeVar("B")
 Step = Callable[[Batch], None]
 Size = dict[str, int]
 
@@ -93,9 +95,10 @@ def steps_of(model: EncoderDecoder, batch_tokens: int) -> Step:
 
     def step(batch: Batch) -> None:
         tensors = dict(zip(("source", "target_in", "target_out"), batch, strict=True))
-        num_targets = int((batch[2] != SPECIAL.pad).sum())
         examples = np.zeros(len(batch[0]), dtype=np.uint32)
-        assert stepper.train_step(TaskBatch(tensors, num_targets, examples), LEARNING_RATE, step=1).is_finite
+        assert stepper.train_step(
+            TaskBatch(tensors, num_targets(batch), examples), LEARNING_RATE, step=1
+        ).is_finite
 
     return step
 
@@ -188,7 +191,7 @@ def step_of(model: nn.Module, backward: Callable[[Batch, int], float]) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def step(batch: Batch) -> None:
-        loss = backward(batch, int((batch[2] != SPECIAL.pad).sum()))
+        loss = backward(batch, num_targets(batch))
         nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -220,7 +223,7 @@ def roofline_step(size: Size) -> Step:
         with torch.inference_mode():
             products(source.numel(), on_source * layers)
             products(target.numel(), on_target * layers)
-            products(int((target != SPECIAL.pad).sum()), on_tokens)
+            products(num_targets(batch), on_tokens)
 
     return step
 
@@ -236,27 +239,42 @@ ENGINES: dict[str, Callable[[Size], Step]] = {
 
 
 def main(engine: str, case: str) -> None:
-    """Answer every line, a number of steps, with what they took, until the lines end."""
+    """Train as the lines say, until they end."""
+    prepare_process(engine)
+    batches, padding_share = make_batches()
+    serve_lines(ENGINES[engine](CASES[case]), batches, num_targets, padding_share)
+
+
+def prepare_process(engine: str) -> None:
+    """Use all cores, and for the engines that tune it tune the allocator."""
     torch.set_num_threads(num_cores())
     torch.manual_seed(1)
     if engine in ("sixfold", "huggingface-tuned", "huggingface-mkl", "roofline"):
         raise_malloc_thresholds()
-    batches, padding_share = make_batches()
-    step, order = ENGINES[engine](CASES[case]), cycle(batches)
+
+
+def serve_lines(
+    step: Callable[[B], None], batches: Sequence[B], count: Callable[[B], int], padding_share: float = 0.0
+) -> None:
+    """Answer every line, a number of steps, with what they took, until the lines end."""
+    order = cycle(batches)
     for line in sys.stdin:
         chosen = list(islice(order, int(line)))
         began = time.perf_counter()
         for batch in chosen:
             step(batch)
         seconds = time.perf_counter() - began
-        tokens = sum(int((target_out != SPECIAL.pad).sum()) for _, _, target_out in chosen)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         measured = {
-            "target_tokens_per_second": tokens / seconds,
-            "peak_memory": memory,
+            "target_tokens_per_second": sum(map(count, chosen)) / seconds,
+            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "padding_share": padding_share,
         }
         print(json.dumps(measured), flush=True)
+
+
+def num_targets(batch: Batch) -> int:
+    """Return the target tokens of a batch, without padding."""
+    return int((batch[2] != SPECIAL.pad).sum())
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
     python benchmarks/train_speed.py --json train_speed.json
 
-The numbers are target tokens in a second, padding not counted, of whole steps: forward, loss with label smoothing,
-backward, clipping and Adam, in float32. The batches are random tokens with lengths like those of captions, put
-together as Sixfold does, and every engine trains on the same ones. Each engine is a process of its own, because
-an allocator is tuned for a whole process; they take turns, and those that wait do not compute.
+The numbers are target tokens in a second, padding not counted, of whole steps: forward, loss (of translation with
+label smoothing), backward, clipping and Adam, in float32. The batches are random tokens, of translation with
+lengths like those of captions, put together as Sixfold does; of a decoder-only model rows that fill its context.
+Every engine trains on the same ones. Each engine is a process of its own, because an allocator is tuned for a
+whole process; they take turns, and those that wait do not compute.
 
 - `sixfold`: the step of `sixfold train`.
-- `torch`: `torch.nn.Transformer` between tied embeddings, in a plain loop.
-- `huggingface`: `MarianMTModel` in a plain loop; `huggingface-tuned`: with glibc's thresholds raised as ours are;
-  `huggingface-mkl`, on AMD's processors: with MKL's fast kernels too, which nobody has there but us.
+- `torch`: `torch.nn.Transformer`, or `torch.nn.TransformerEncoder` with a causal mask, between tied embeddings, in
+  a plain loop.
+- `huggingface`: `MarianMTModel` or `GPT2LMHeadModel` in a plain loop; `huggingface-tuned`: with glibc's thresholds
+  raised as ours are; `huggingface-mkl`, on AMD's processors: with MKL's fast kernels too, which nobody has there
+  but us.
 - `roofline`: the matrix products of such a step with its weights and nothing else.
 """
 
@@ -23,19 +26,26 @@ from functools import partial
 from pathlib import Path
 
 from children import Child, environment, python, started
+from language_model_engines import VOCABULARIES
 from report import Record, publish, record, take_turns
 from sixfold.kernels.build import VARIABLE
 from sixfold.kernels.mkl import is_underrated
 from train_engines import CASES, ENGINES
 
-STEPS = {"tiny": 6, "base": 1}  # in a turn: some seconds
+STEPS = {"tiny": 6, "base": 1, "gpt-tiny-64": 4, "gpt-tiny": 4, "gpt-small": 1}  # in a turn: some seconds
 USUAL_KERNELS = ("torch", "huggingface", "huggingface-tuned")  # not those that sixfold.kernels.mkl asks for
 UNITS = {"target_tokens_per_second": "1/s", "peak_memory": "MB", "padding_share": "share"}
 
 
 def command(engine: str, case: str) -> list[str]:
     """Return the program that trains with one engine."""
-    return python(Path(__file__).with_name("train_engines.py"), engine, case)
+    program = "train_engines.py" if case in CASES else "language_model_engines.py"
+    return python(Path(__file__).with_name(program), engine, case)
+
+
+def with_vocabularies(size: str) -> list[str]:
+    """Return the cases of a size: a decoder-only model is trained with several vocabularies."""
+    return [size] if size in CASES else [f"{size}/{vocabulary}" for vocabulary in VOCABULARIES]
 
 
 def variables(engine: str) -> dict[str, str]:
@@ -68,18 +78,19 @@ def engines_here() -> list[str]:
 def main() -> None:
     """Read the options, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=engines_here())
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="the tiny model, one short round")
+    parser.add_argument("--quick", action="store_true", help="the tiny models, one short round")
     options = parser.parse_args()
     if options.quick:
-        options.cases, options.rounds = ["tiny"], 1
+        options.cases, options.rounds = ["tiny", "gpt-tiny"], 1
     records = [
         each
-        for case in options.cases
-        for each in measure(case, options.engines, 2 if options.quick else STEPS[case], options.rounds)
+        for size in options.cases
+        for case in with_vocabularies(size)
+        for each in measure(case, options.engines, 2 if options.quick else STEPS[size], options.rounds)
     ]
     publish(records, "Training: whole steps of 4,096 target tokens", options.json)
 

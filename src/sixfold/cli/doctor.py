@@ -80,13 +80,14 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
 def diagnose() -> Diagnosis:
     """Look at everything."""
     from sixfold import __version__
-    from sixfold.kernels import attention, dropout, mkl
+    from sixfold.kernels import activation, attention, causal_attention, dropout, mkl
     from sixfold.kernels.contexts import find_context_kernels
     from sixfold.kernels.decoding import find_kernels
     from sixfold.machine import describe
 
     needed = requirements("sixfold")
-    kernels = (find_kernels(), find_context_kernels(), attention.kernels(), dropout.kernels())
+    parts = (attention, causal_attention, activation, dropout)
+    kernels = (find_kernels(), find_context_kernels(), *(each.kernels() for each in parts))
     reasons = (*(each.reason for each in kernels), mkl.slow_because())
     missing = next(filter(None, reasons), "")
     extras = (

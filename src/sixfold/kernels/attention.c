@@ -9,17 +9,12 @@
    is a pointer and three strides; the D numbers of a position are contiguous. Probabilities are not kept for the
    backward pass: they are made again from the logarithm of their sum. */
 
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tiles.h"
 
-#define LANES 16
-#define ROWS 6           /* of a product that are worked on at once: their sums stay in registers */
+#include <math.h>
+
 #define BLOCK 64         /* queries that are worked on at once */
 #define UNSEEN (-1e30f)  /* the score of a key that a query may not see */
-
-typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4)));
 
 typedef struct {
     float *data;
@@ -67,84 +62,6 @@ static inline float exponential(float x) {
     float power;
     memcpy(&power, &bits, 4);
     return is_tiny ? 0 : p * power;
-}
-
-/* C (m × n) = or += A (m × k) · B (k × n). B and C are rows of contiguous numbers, n a multiple of LANES; A has any
-   strides, so that it can stand for its transpose. */
-static inline __attribute__((always_inline)) void
-multiply_rows(int rows, long n, long k, const float *a, long a_row, long a_column, const float *b, long b_row,
-              float *c, long c_row, int adds) {
-    for (long j = 0; j < n; j += LANES) {
-        Vector sum[ROWS];
-        for (int i = 0; i < rows; i++)
-            sum[i] = adds ? *(Vector *)(c + i * c_row + j) : (Vector){0};
-        for (long l = 0; l < k; l++) {
-            Vector right = *(const Vector *)(b + l * b_row + j);
-            for (int i = 0; i < rows; i++)
-                sum[i] += a[i * a_row + l * a_column] * right;
-        }
-        for (int i = 0; i < rows; i++)
-            *(Vector *)(c + i * c_row + j) = sum[i];
-    }
-}
-
-static void multiply(long m, long n, long k, const float *a, long a_row, long a_column, const float *b, long b_row,
-                     float *c, long c_row, int adds) {
-    long i = 0;
-    for (; i + ROWS <= m; i += ROWS)
-        multiply_rows(ROWS, n, k, a + i * a_row, a_row, a_column, b, b_row, c + i * c_row, c_row, adds);
-    a += i * a_row, c += i * c_row;
-    switch (m - i) {
-    case 5: multiply_rows(5, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
-    case 4: multiply_rows(4, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
-    case 3: multiply_rows(3, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
-    case 2: multiply_rows(2, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
-    case 1: multiply_rows(1, n, k, a, a_row, a_column, b, b_row, c, c_row, adds); break;
-    }
-}
-
-/* The numbers of two vectors, joined, that have these places. GCC before 12 knows this only under its older name. */
-#if !defined(__has_builtin)
-#define __has_builtin(name) 0
-#endif
-#if __has_builtin(__builtin_shufflevector)
-#define SHUFFLE(first, second, ...) __builtin_shufflevector(first, second, __VA_ARGS__)
-#else
-typedef int32_t Places __attribute__((vector_size(4 * LANES)));
-#define SHUFFLE(first, second, ...) __builtin_shuffle(first, second, (Places){__VA_ARGS__})
-#endif
-
-/* Transpose a square of LANES vectors: blocks beside the diagonal change places, of one number, two, four and eight. */
-#define EXCHANGE(rows, size, low, high)                                     \
-    for (int i = 0; i < LANES; i++)                                         \
-        if (!(i & size)) {                                                  \
-            Vector first = rows[i], second = rows[i + size];                \
-            rows[i] = SHUFFLE(first, second, low);                          \
-            rows[i + size] = SHUFFLE(first, second, high);                  \
-        }
-#define LOW_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
-#define HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
-#define LOW_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
-#define HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
-#define LOW_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
-#define HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
-#define LOW_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
-#define HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
-
-/* Write the positions of a block as columns: `width` rows of `padded` numbers, zeros behind the last column. */
-static void transpose(const float *positions, long stride, Block block, long width, float *out) {
-    for (long first = 0; first < block.padded; first += LANES)
-        for (long d = 0; d < width; d += LANES) {
-            Vector rows[LANES];
-            for (int i = 0; i < LANES; i++)
-                rows[i] = first + i < block.count ? *(const Vector *)(positions + (first + i) * stride + d) : (Vector){0};
-            EXCHANGE(rows, 1, LOW_1, HIGH_1)
-            EXCHANGE(rows, 2, LOW_2, HIGH_2)
-            EXCHANGE(rows, 4, LOW_4, HIGH_4)
-            EXCHANGE(rows, 8, LOW_8, HIGH_8)
-            for (int i = 0; i < LANES; i++)
-                *(Vector *)(out + (d + i) * block.padded + first) = rows[i];
-        }
 }
 
 /* Write what the mask adds to the scores (K, padded) of a block: 0, or UNSEEN. */
@@ -199,7 +116,7 @@ static inline float *log_totals_of(const Attention *o, Block block) {
 
 static void attend_block(const Attention *o, Block block, const float *bias, float *room) {
     float *queries = room, *scores = queries + o->key_width * block.padded;
-    transpose(at(&o->query, block, block.first), o->query.position, block, o->key_width, queries);
+    transpose(at(&o->query, block, block.first), o->query.position, block.count, block.padded, o->key_width, queries);
     write_scores(o, block, queries, bias, scores);
     normalise(o, block, scores, log_totals_of(o, block));
     multiply(block.count, o->value_width, o->keys, scores, 1, block.padded, at(&o->value, block, 0), o->value.position,
@@ -235,8 +152,8 @@ static void differentiate_block(const Gradients *g, Block block, const float *bi
     float *slopes = shares + o->keys * padded;
     const float *query = at(&o->query, block, block.first);
     const float *gradient = at(&g->output_gradient, block, block.first);
-    transpose(query, o->query.position, block, key_width, queries);
-    transpose(gradient, g->output_gradient.position, block, value_width, gradients);
+    transpose(query, o->query.position, block.count, padded, key_width, queries);
+    transpose(gradient, g->output_gradient.position, block.count, padded, value_width, gradients);
     write_scores(o, block, queries, bias, shares);
     multiply(o->keys, padded, value_width, at(&o->value, block, 0), o->value.position, 1, gradients, padded, slopes,
              padded, 0);

@@ -9,11 +9,8 @@ Shapes: B batch, H heads, Q query positions, K key positions, D head width (d_k 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from ctypes import Structure, c_float, c_long, c_void_p
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -21,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from sixfold.kernels.build import Compiled, compiled
+from sixfold.kernels.threads import run
 
 SOURCE = Path(__file__).with_suffix(".c")
 TRIAL = "sixfold.kernels.attention_trial:trial"  # computes the same with torch
@@ -169,20 +167,3 @@ def place(tensor: Tensor, offset: int, width: int) -> TensorStructure:
     """Return some columns of a contiguous tensor (B, positions, columns) as heads of that width."""
     data = tensor.data_ptr() + offset * tensor.element_size()
     return TensorStructure(data, tensor.stride(0), width, tensor.stride(1))
-
-
-def run(kernel: Callable[..., int], structure: Structure, batch: int, threads: int) -> None:
-    """Run a kernel on all sentences, divided evenly among threads; ctypes lets them run at the same time."""
-    pointer = ctypes.byref(structure)
-    bounds = [batch * thread // threads for thread in range(threads + 1)]
-    ranges = [(c_long(begin), c_long(end)) for begin, end in pairwise(bounds) if begin < end]
-    others = [thread_pool(threads).submit(kernel, pointer, *each) for each in ranges[1:]]
-    done = [kernel(pointer, *ranges[0]), *(other.result() for other in others)]
-    if not all(done):
-        raise MemoryError("There is no memory left for attention.")
-
-
-@cache
-def thread_pool(threads: int) -> ThreadPoolExecutor:
-    """Return the threads beside the one that calls."""
-    return ThreadPoolExecutor(threads - 1, "attention")

@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor, nn
 
-from sixfold.nn import BlockConfig, Embedding, Stack, TokenHead, TokenStem, causal_mask, make_positions
+from sixfold.nn import BlockConfig, Embedding, Stack, TokenHead, TokenStem, make_positions
 from sixfold.nn.attention import Watch
 from sixfold.nn.layer import Layer
+from sixfold.nn.masks import Mask
 
 
 class DecoderOnlyArchitecture(BlockConfig):
@@ -81,14 +82,12 @@ class DecoderOnly(nn.Module):
         """Return the logits (B, T, V) of the token after each prefix of `tokens` (B, T)."""
         return self.head(self.hidden(tokens))
 
-    def hidden(self, tokens: Tensor, mask: Tensor | None = None, watch: Watch | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, mask: Mask = "causal", watch: Watch | None = None) -> Tensor:
         """Return the stack's output (B, T, d_model); `watch` is shown each layer's attention weights (B, H, T, T).
 
         Position i sees the positions up to i, or what a `mask` (B, 1, T, T) says. Padding stands behind the text,
         where causality hides it from every real position.
         """
-        if mask is None:
-            mask = causal_mask(tokens.size(1), tokens.device)
         show = (lambda _, weights: watch(weights)) if watch else None
         return self.stack(self.stem(tokens), mask, watch=show)
 

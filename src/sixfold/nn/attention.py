@@ -13,12 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sixfold.kernels import attention as kernel
+from sixfold.kernels import causal_attention as causal_kernel
+from sixfold.kernels.causal_attention import Heads
 from sixfold.nn.config import BlockConfig
+from sixfold.nn.masks import Mask, causal_mask
 from sixfold.nn.positions import RotaryPositions
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask | None = None, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(QKᵀ/√d_k)V and the attention weights, which sum to 1 over K (equation 1).
 
@@ -28,6 +31,7 @@ def attention(
     d_k = query.size(-1)
     products = query @ key.transpose(-2, -1)  # (B, H, Q, K)
     scores = products / math.sqrt(d_k) if scale is None else products * scale
+    mask = causal_mask(scores.size(-1), scores.device) if isinstance(mask, str) else mask
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     weights = scores.softmax(dim=-1)
@@ -37,9 +41,11 @@ def attention(
 
 
 def fast_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask | None = None, scale: float | None = None
 ) -> Tensor:
     """Return the same output as `attention` from torch's fused kernel, which keeps no weights."""
+    if isinstance(mask, str):
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
 
 
@@ -60,6 +66,7 @@ class MultiHeadAttention(nn.Module):
         self.heads, self.key_value_heads = config.heads, config.key_value_heads or config.heads
         self.score_scale = config.score_scale or None  # None: 1/√d_k
         self.query_divisor = config.query_divisor
+        self.causal_heads = Heads(self.heads, self.key_value_heads, d_k, 1 / config.query_divisor)
         self.sizes = [self.heads * d_k, self.key_value_heads * d_k, self.key_value_heads * d_v]  # of W^Q, W^K, W^V
         self.project = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
         self.output = nn.Linear(self.heads * d_v, config.d_model, bias=config.attention_bias)
@@ -75,7 +82,7 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(linear.bias)
 
     def forward(
-        self, query: Tensor, memory: Tensor, mask: Tensor | None = None, watch: Watch | None = None
+        self, query: Tensor, memory: Tensor, mask: Mask | None = None, watch: Watch | None = None
     ) -> Tensor:
         """Let every position of `query` (B, Q, d_model) attend to `memory` (B, K, d_model)."""
         if watch is not None:
@@ -83,10 +90,18 @@ class MultiHeadAttention(nn.Module):
             watch(weights)
             return output
         if query is memory:
-            return self.output(self.attend(self.project(query), None, mask))
+            return self.output(self.attend_to_itself(query, mask))
         return self.output(self.attend(self.project_query(query), self.project_memory(memory), mask))
 
-    def with_weights(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def attend_to_itself(self, x: Tensor, mask: Mask | None) -> Tensor:
+        """Return the outputs of all heads of self-attention side by side (B, T, H·d_v), before W^O."""
+        if isinstance(mask, str) and causal_kernel.is_possible(x, self.causal_heads, self.sizes):
+            turns = self.rotary.turns(0, x.size(1)) if self.rotary else None
+            projected = F.linear(x, self.project.weight)
+            return causal_kernel.attend(projected, self.project.bias, turns, self.causal_heads)
+        return self.attend(self.project(x), None, mask)
+
+    def with_weights(self, query: Tensor, memory: Tensor, mask: Mask | None = None) -> tuple[Tensor, Tensor]:
         """Return what `forward` returns, and the attention weights (B, H, Q, K) of every head."""
         parts = self.split_heads(self.project_query(query), self.project_memory(memory))
         heads, weights = attention(*parts, mask, self.score_scale)
@@ -105,12 +120,12 @@ class MultiHeadAttention(nn.Module):
         bias = self.project.bias
         return F.linear(x, self.project.weight[rows], bias if bias is None else bias[rows])
 
-    def attend(self, projected: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
+    def attend(self, projected: Tensor, memory: Tensor | None, mask: Mask | None) -> Tensor:
         """Return the outputs of all heads side by side (B, Q, H·d_v), before W^O.
 
         Keys and values stand in `memory`, or if it is None behind the queries in `projected`.
         """
-        if self.is_plain and kernel.is_possible(projected, self.heads, self.sizes):
+        if self.is_plain and not isinstance(mask, str) and kernel.is_possible(projected, self.heads, self.sizes):
             return kernel.attend(projected, memory, mask, self.heads, self.sizes)
         return join_heads(fast_attention(*self.split_heads(projected, memory), mask, self.score_scale))
 

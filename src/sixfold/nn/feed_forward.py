@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sixfold.kernels import activation as kernel
+from sixfold.kernels.activation import Curve
 from sixfold.nn.config import Activation, BlockConfig
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -16,6 +19,11 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": F.silu,
+}
+CURVES: dict[Activation, Curve] = {  # those that the compiled kernel knows
+    "gelu_tanh": Curve(2 * math.sqrt(2 / math.pi), 2 * math.sqrt(2 / math.pi) * 0.044715),
+    "quick_gelu": Curve(1.702),
+    "silu": Curve(1.0),
 }
 
 
@@ -30,7 +38,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(config.d_model, config.d_ff, bias=config.feed_forward_bias)
         self.outer = nn.Linear(config.d_ff, config.d_model, bias=config.feed_forward_bias)
         self.gate = nn.Linear(config.d_model, config.d_ff, bias=config.feed_forward_bias) if config.gated else None
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation, self.curve = ACTIVATIONS[config.activation], CURVES.get(config.activation)
         for linear in filter(None, (self.inner, self.outer, self.gate)):
             nn.init.xavier_uniform_(linear.weight)
             if linear.bias is not None:
@@ -38,5 +46,12 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each position (…, d_model) on its own."""
+        return self.outer(self.hidden(x))
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Return the activations (…, d_ff)."""
+        gate = None if self.gate is None else self.gate(x)
+        if self.curve is not None and kernel.is_possible(x):
+            return kernel.activate(F.linear(x, self.inner.weight), self.inner.bias, gate, self.curve)
         hidden = self.activation(self.inner(x))
-        return self.outer(hidden if self.gate is None else hidden * self.gate(x))
+        return hidden if gate is None else hidden * gate

@@ -15,6 +15,7 @@ from sixfold.nn.attention import MultiHeadAttention
 from sixfold.nn.config import BlockConfig
 from sixfold.nn.dropout import Dropout
 from sixfold.nn.feed_forward import FeedForward
+from sixfold.nn.masks import Mask
 from sixfold.nn.norms import final_norm, make_norm
 
 Sublayer = Callable[[Tensor], Tensor]
@@ -39,9 +40,9 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Mask | None = None,
         memory: Tensor | None = None,
-        memory_mask: Tensor | None = None,
+        memory_mask: Mask | None = None,
         watch: WatchLayer | None = None,
     ) -> Tensor:
         """Transform all positions x (B, T, d_model) at once; `watch` is shown the attention weights."""
@@ -70,9 +71,9 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Mask | None = None,
         memory: Tensor | None = None,
-        memory_mask: Tensor | None = None,
+        memory_mask: Mask | None = None,
         watch: WatchLayer | None = None,
     ) -> Tensor:
         """Transform x (B, T, d_model), seeing a memory (B, M, d_model) if the layers attend to one."""

@@ -5,8 +5,12 @@ Shapes: B batch, Q query positions, K key positions. Every mask broadcasts to (B
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
+
+Mask = Tensor | Literal["causal"]  # "causal" says what `causal_mask` does, without its Q·K booleans
 
 
 def padding_mask(tokens: Tensor, pad_id: int) -> Tensor:
