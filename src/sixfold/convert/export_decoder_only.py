@@ -24,7 +24,7 @@ from sixfold.models.weights import set_weights, weights_of
 from sixfold.text import AnyTokenizer
 
 # Of a logit, relative to the largest: what rounding the weights costs.
-TOLERANCES: dict[Precision, float] = {"float32": TOLERANCE, "float16": 5e-3, "q8_0": 5e-2}
+TOLERANCES: dict[Precision, float] = {"float32": TOLERANCE, "float16": 2e-2, "q8_0": 2e-1}
 
 HUGGING_FACE_README = """\
 # {name}, for Hugging Face transformers
