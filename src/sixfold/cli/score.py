@@ -13,6 +13,7 @@ import typer
 
 from sixfold.cli.output import reader_may_leave, write_lines
 from sixfold.cli.set_option import read_languages, read_settings
+from sixfold.cli.text_scores import continues_text, refuse_for_texts, score_lines
 from sixfold.errors import ConfigError
 from sixfold.settings import make
 
@@ -26,7 +27,7 @@ PAIRS_AT_ONCE = 2000
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    source: Annotated[str, typer.Argument(help="Source text.")],
+    source: Annotated[str, typer.Argument(help="Source text; or texts, where the model continues text.")],
     target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     settings: Annotated[
@@ -40,12 +41,17 @@ def score(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
-    """Print the log-probability of given translations under a model, one a line.
+    """Print the log-probability of given translations under a model, one a line; or of texts, one a line.
 
-    The numbers are those that `sixfold translate --json` reports for the same text.
+    The numbers are those that `sixfold translate --json` reports for the same text. With a model that continues
+    text, each line is a text from its beginning to its end, and --json tells bits per byte and every token.
 
     Example: sixfold score model test.en test.de
     """
+    if continues_text(model):
+        refuse_for_texts({"A second file": target, "--set": settings, "--with": partners})
+        score_lines(model, source, as_json, device)
+        return
     from sixfold.data.readers import open_pairs
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.contexts import ContextEngine
+from sixfold.decode.scoring import TokenScore
 
 TOKENS_AT_ONCE = 1024  # in one call of the engine, unless a window is longer
 LOGITS_AT_ONCE = 1 << 23
@@ -37,6 +38,11 @@ class TextScore:
     def num_tokens(self) -> int:
         """How many tokens were scored."""
         return len(self.tokens)
+
+    @property
+    def token_scores(self) -> list[TokenScore]:
+        """The tokens with their log-probabilities."""
+        return [TokenScore(*each, ()) for each in zip(self.tokens, self.log_probabilities, strict=True)]
 
     @property
     def bits_per_byte(self) -> float:

@@ -1,0 +1,63 @@
+"""What `score` and `evaluate` tell of texts under a decoder-only model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sixfold.cli.output import reader_may_leave, write_lines
+from sixfold.cli.token_records import token_records
+from sixfold.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sixfold.decode.generate import Generator
+    from sixfold.decode.text_scoring import TextScore
+
+TEXTS_AT_ONCE = 500
+
+
+def continues_text(model: Path) -> bool:
+    """Return whether a path is the folder of a model that continues text."""
+    from sixfold.models.folder import load_info
+
+    return model.is_dir() and load_info(model).task == "generate"
+
+
+def refuse_for_texts(flags: dict[str, object]) -> None:
+    """Refuse what only translation knows."""
+    if given := [flag for flag, value in flags.items() if value]:
+        raise ConfigError(f"{given[0]} is for translation; this model continues text.", "Leave it out.")
+
+
+def score_lines(model: Path, file: str, as_json: bool, device: str) -> None:
+    """Print what a model thinks of each line of a file: a text of its own."""
+    from sixfold.cli.progress_bar import progress
+    from sixfold.data.readers import read_lines
+    from sixfold.decode.generate import load
+
+    generator, lines, done = load(model, device), read_lines(file), 0
+    with reader_may_leave(), progress("scoring") as on_progress:
+        while chunk := [*islice(lines, TEXTS_AT_ONCE)]:
+            scores = generator.score(chunk)
+            write_lines(
+                as_rows(generator, scores) if as_json else (f"{each.log_probability:.4f}" for each in scores)
+            )
+            on_progress(done := done + len(chunk))
+
+
+def as_rows(generator: Generator, scores: Sequence[TextScore]) -> Iterator[str]:
+    """Yield one JSON object a line."""
+    for each in scores:
+        numbers = {
+            "log_probability": each.log_probability,
+            "num_tokens": each.num_tokens,
+            "num_bytes": each.num_bytes,
+            "bits_per_byte": each.bits_per_byte if each.num_bytes else None,
+            "perplexity": each.perplexity if each.perplexity < math.inf else None,
+        }
+        tokens = token_records(generator.tokenizer, each.token_scores)
+        yield json.dumps({**numbers, "tokens": tokens}, ensure_ascii=False)
