@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.output import print_table
 from sixfold.cli.set_option import read_languages
+from sixfold.cli.text_scores import continues_text, evaluate_files, refuse_for_texts
+from sixfold.errors import ConfigError
 
 if TYPE_CHECKING:
     from sixfold.data.formats import Pair
     from sixfold.evaluate.paired_bootstrap import BootstrapComparison
-    from sixfold.evaluate.system import Evaluation, System
+    from sixfold.evaluate.system import System
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model folder, or a file of translations.")],
-    source: Annotated[str, typer.Argument(help="Source text.")],
-    reference: Annotated[str | None, typer.Argument(help="Reference translations, line by line.")] = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="Source text and reference translations, line by line; or texts, where the model continues text."
+        ),
+    ],
     against: Annotated[Path | None, typer.Option(help="A second model folder or file of translations.")] = None,
     beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")] = None,
     protect: Annotated[
@@ -39,14 +46,20 @@ def evaluate(
 ) -> None:
     """Score translations against a reference: BLEU, chrF, TER, exact match and perplexity, with signatures.
 
-    --against answers "is it better?" with a paired bootstrap test.
+    --against answers "is it better?" with a paired bootstrap test. With a model that continues text: bits per byte
+    and perplexity of texts, or of the answers in conversations.
 
     Example: sixfold evaluate model test.en test.de --against older-model
     """
+    if continues_text(model):
+        unknown = {"--against": against, "--beam": beam, "--protect": protect, "--lowercase": lowercase}
+        refuse_for_texts(unknown)
+        evaluate_files(model, files, as_json, settings, device)
+        return
     from sixfold.data.readers import open_pairs
     from sixfold.evaluate.system import evaluate_system
 
-    pairs = list(open_pairs(source, reference, languages=read_languages("evaluate", settings)))
+    pairs = list(open_pairs(*sides(files), languages=read_languages("evaluate", settings)))
     first = translations(model, pairs, beam, device, protect, "translating")
     evaluation = evaluate_system(first, [pair.target for pair in pairs], lowercase)
     comparison = None
@@ -57,9 +70,17 @@ def evaluate(
         content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    print_table(evaluation)
+    rows = [(metric.name, f"{metric.value:.2f}", metric.signature) for metric in evaluation.metrics]
+    print_table(f"{evaluation.name}, {evaluation.num_sentences:,} sentences", rows)
     if comparison is not None:
         typer.echo(comparison.sentence)
+
+
+def sides(files: Sequence[str]) -> tuple[str, str | None]:
+    """Return the file of sources and that of references; a single one holds both."""
+    if len(files) > 2:
+        raise ConfigError(f"Expected source text and reference translations, but got {len(files)} files.")
+    return files[0], files[1] if len(files) == 2 else None
 
 
 def translations(
@@ -91,17 +112,3 @@ def compared(
             lowercase=lowercase,
             on_progress=on_progress,
         )
-
-
-def print_table(evaluation: Evaluation) -> None:
-    """Print the metrics as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{evaluation.name}, {evaluation.num_sentences:,} sentences", title_justify="left")
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    table.add_column("signature", style="dim", overflow="fold")
-    for metric in evaluation.metrics:
-        table.add_row(metric.name, f"{metric.value:.2f}", metric.signature)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
@@ -48,3 +48,17 @@ def refuse_unseen(alternatives: int, as_json: bool) -> None:
     """Refuse to compute what nobody will see."""
     if alternatives and not as_json:
         raise ConfigError("decode.alternatives are only shown in JSON.", "Add --json")
+
+
+def print_table(title: str, metrics: Sequence[tuple[str, str, str]]) -> None:
+    """Print metrics as a table: name, value and signature of each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    table.add_column("signature", style="dim", overflow="fold")
+    for row in metrics:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)

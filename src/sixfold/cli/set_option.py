@@ -31,7 +31,7 @@ def known_settings(command: str) -> Known:
         "generate": generate_settings,
         "score": score_settings,
         "check": data_settings,
-        "evaluate": data_settings,
+        "evaluate": evaluate_settings,
         "serve": serve_settings,
     }
     return makers[command]() if command in makers else {}
@@ -85,6 +85,13 @@ def data_settings() -> Known:
     from sixfold.data.languages import MEANING
 
     return {"data": {"languages": MEANING}}
+
+
+def evaluate_settings() -> Known:
+    """Return how a test set may be described."""
+    from sixfold.data.texts import SEPARATORS
+
+    return {"data": {**data_settings()["data"], "documents": SEPARATORS}}
 
 
 def serve_settings() -> Known:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sixfold.cli.output import reader_may_leave, write_lines
+from sixfold.cli.output import print_table, reader_may_leave, write_lines
+from sixfold.cli.set_option import read_settings
 from sixfold.cli.token_records import token_records
 from sixfold.errors import ConfigError
 
@@ -47,6 +49,32 @@ def score_lines(model: Path, file: str, as_json: bool, device: str) -> None:
                 as_rows(generator, scores) if as_json else (f"{each.log_probability:.4f}" for each in scores)
             )
             on_progress(done := done + len(chunk))
+
+
+def evaluate_files(
+    model: Path, files: Sequence[str], as_json: bool, settings: Sequence[str] | None, device: str
+) -> None:
+    """Print how well a model predicts texts, or the answers in conversations."""
+    from sixfold.cli.progress_bar import progress
+    from sixfold.decode.generate import load
+    from sixfold.tasks.generate import Generate
+    from sixfold.tasks.generate.evaluate import evaluate_texts
+
+    wishes = read_settings("evaluate", settings)
+    refuse_for_texts({"--set data.languages": wishes.get("data", {}).get("languages")})
+    examples = Generate().read([*map(Path, files)], wishes)
+    with progress("evaluating", unit="documents") as on_progress:
+        found = evaluate_texts(load(model, device), str(model), examples, on_progress)
+    if as_json:
+        write_lines([json.dumps(asdict(found), ensure_ascii=False)])
+        return
+    counts = f"{found.num_documents:,} documents, {found.num_tokens:,} tokens, {found.num_bytes:,} bytes"
+    windows = f"texts longer than {found.context:,} tokens in windows that overlap by half"
+    rows = [
+        ("bits per byte", f"{found.bits_per_byte:.3f}", windows),
+        ("perplexity", f"{found.perplexity or math.inf:,.2f}", "per token, end tokens included"),
+    ]
+    print_table(f"{found.name}, {counts}", rows)
 
 
 def as_rows(generator: Generator, scores: Sequence[TextScore]) -> Iterator[str]:

@@ -160,13 +160,19 @@ class Generator:
         given = as_texts(texts)
         start, end = self.start_token, self.tokenizer.special.eos
         rows = [[start, *ids, end] for ids in self.tokenizer.encode_batch(given)]
-        with threads(self.num_threads):
-            found = token_log_probabilities(self.engine, rows, on_progress)
+        found = self.token_log_probabilities(rows, on_progress)
         scores = [
             TextScore(len(text.encode()), tuple(row[1:]), tuple(numbers))
             for text, row, numbers in zip(given, rows, found, strict=True)
         ]
         return scores[0] if isinstance(texts, str) else scores
+
+    def token_log_probabilities(
+        self, rows: Sequence[Sequence[int]], on_progress: OnProgress = no_progress
+    ) -> list[list[float]]:
+        """Return the log-probability of every token of each row but its first, given those before it."""
+        with threads(self.num_threads):
+            return token_log_probabilities(self.engine, rows, on_progress)
 
     @property
     def start_token(self) -> int:

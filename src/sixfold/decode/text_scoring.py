@@ -47,12 +47,17 @@ class TextScore:
     @property
     def bits_per_byte(self) -> float:
         """How many bits a byte of text takes: comparable between tokenizers."""
-        return -self.log_probability / math.log(2) / max(1, self.num_bytes)
+        return bits_per_byte(-self.log_probability, self.num_bytes)
 
     @property
     def perplexity(self) -> float:
         """How many equally probable tokens the model seems to choose among: for models of one tokenizer."""
         return perplexity(self.log_probability, self.num_tokens)
+
+
+def bits_per_byte(negative_log_probability: float, num_bytes: int) -> float:
+    """Return how many bits a model needs for a byte of text, from natural logarithms; lower is better."""
+    return negative_log_probability / math.log(2) / max(1, num_bytes)
 
 
 def perplexity(log_probability: float, num_tokens: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,11 +29,6 @@ def corpus_metrics(
         ter(hypotheses, references, lowercase, is_east_asian),
         exact_match(hypotheses, references, lowercase),
     )
-
-
-def bits_per_byte(negative_log_probability: float, num_bytes: int) -> float:
-    """Return how many bits a model needs for a byte of text, from natural logarithms; lower is better."""
-    return negative_log_probability / math.log(2) / max(1, num_bytes)
 
 
 def bleu(

@@ -14,7 +14,7 @@ from sixfold.data.shards import Records
 from sixfold.decode.contexts import open_contexts
 from sixfold.decode.generate_options import GenerateOptions
 from sixfold.decode.generation import Generation
-from sixfold.evaluate.metrics import bits_per_byte
+from sixfold.decode.text_scoring import bits_per_byte, perplexity
 from sixfold.models.decoder_only import DecoderOnly
 from sixfold.models.ensemble import members_of
 from sixfold.training.task import Check, Sample, Scores
@@ -71,7 +71,7 @@ class TextValidator:
             self.sample(cast("DecoderOnly", members_of(model)[0])),
             is_higher_better=False,
             decimals=3,
-            details=f"perplexity {math.exp(min(total / targets, 700)):,.1f}",
+            details=f"perplexity {perplexity(-total, targets):,.1f}",
         )
 
     def sample(self, model: DecoderOnly) -> Sample:
