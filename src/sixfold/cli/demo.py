@@ -121,7 +121,7 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
 def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> None:
     """Print the metrics on the test set, and BLEU on the sentences that do not occur in the training text."""
     from sixfold.callbacks import no_progress
-    from sixfold.cli.evaluate import print_table
+    from sixfold.cli.evaluate import print_evaluation
     from sixfold.data.readers import open_pairs, read_lines
     from sixfold.evaluate.metrics import bleu
     from sixfold.evaluate.system import evaluate_system
@@ -132,7 +132,7 @@ def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> 
     system = translations_of(
         model, sources, references, beam=None, device="auto", on_progress=no_progress, is_protected=True
     )
-    print_table(evaluate_system(system, references))
+    print_evaluation(evaluate_system(system, references))
     known = set(read_lines(train_source))
     unseen = [i for i, text in enumerate(sources) if text not in known]
     if 0 < len(unseen) < len(sources):

@@ -19,7 +19,7 @@ from sixfold.errors import ConfigError
 if TYPE_CHECKING:
     from sixfold.data.formats import Pair
     from sixfold.evaluate.paired_bootstrap import BootstrapComparison
-    from sixfold.evaluate.system import System
+    from sixfold.evaluate.system import Evaluation, System
 
 
 def evaluate(
@@ -52,8 +52,7 @@ def evaluate(
     Example: sixfold evaluate model test.en test.de --against older-model
     """
     if continues_text(model):
-        unknown = {"--against": against, "--beam": beam, "--protect": protect, "--lowercase": lowercase}
-        refuse_for_texts(unknown)
+        refuse_for_texts({"--against": against, "--beam": beam, "--protect": protect, "--lowercase": lowercase})
         evaluate_files(model, files, as_json, settings, device)
         return
     from sixfold.data.readers import open_pairs
@@ -70,8 +69,7 @@ def evaluate(
         content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    rows = [(metric.name, f"{metric.value:.2f}", metric.signature) for metric in evaluation.metrics]
-    print_table(f"{evaluation.name}, {evaluation.num_sentences:,} sentences", rows)
+    print_evaluation(evaluation)
     if comparison is not None:
         typer.echo(comparison.sentence)
 
@@ -112,3 +110,9 @@ def compared(
             lowercase=lowercase,
             on_progress=on_progress,
         )
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print the metrics as a table."""
+    rows = [(metric.name, f"{metric.value:.2f}", metric.signature) for metric in evaluation.metrics]
+    print_table(f"{evaluation.name}, {evaluation.num_sentences:,} sentences", rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ def continues_text(model: Path) -> bool:
     return model.is_dir() and load_info(model).task == "generate"
 
 
-def refuse_for_texts(flags: dict[str, object]) -> None:
+def refuse_for_texts(flags: Mapping[str, object]) -> None:
     """Refuse what only translation knows."""
     if given := [flag for flag, value in flags.items() if value]:
         raise ConfigError(f"{given[0]} is for translation; this model continues text.", "Leave it out.")

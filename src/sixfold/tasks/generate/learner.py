@@ -14,7 +14,7 @@ from sixfold.data.batches import Sizes, pad
 from sixfold.data.shards import Corpus, Records, Values
 from sixfold.models.decoder_only import DecoderOnly
 from sixfold.nn.loss import mixed_precision, projected_loss
-from sixfold.nn.masks import causal_mask
+from sixfold.nn.masks import Mask, causal_mask
 from sixfold.tasks.generate.processor import TextProcessor
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.validate import TextValidator
@@ -92,10 +92,10 @@ def documents(record: Values) -> Ids:
     return numbers.cumsum()[:-1]
 
 
-def document_mask(batch: Batch) -> Tensor | None:
-    """Let each position see what stands before it in its own document (B, 1, T, T); None: in the whole row."""
+def document_mask(batch: Batch) -> Mask:
+    """Let each position see what stands before it in its own document (B, 1, T, T), or in the whole row."""
     if "documents" not in batch.tensors:
-        return None
+        return "causal"
     numbers = batch.tensors["documents"]
     is_same = numbers[:, None, :, None] == numbers[:, None, None, :]
     return is_same & causal_mask(numbers.size(1), numbers.device)
