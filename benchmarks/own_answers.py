@@ -3,8 +3,8 @@
     python benchmarks/own_answers.py smol --minutes 10
 
 SmolLM2 (imported if MODEL is not there) learns a hundred answers in a sailor's style, is exported as GGUF, and
-answers questions that it never saw: here, and in llama.cpp (`pip install llama-cpp-python`). Counted are the answers
-in that style, before and after, and those that are the same, letter by letter, in both programs.
+answers questions that it never saw: here, and in llama.cpp (`pip install llama-cpp-python`). Counted are the
+answers in that style, before and after, and those that are the same, letter by letter, in both programs.
 """
 
 from __future__ import annotations
