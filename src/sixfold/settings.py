@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind")
-Wishes: TypeAlias = "dict[str, dict[str, JsonValue]]"  # part -> key -> value, as a user wrote them
+Overrides: TypeAlias = "dict[str, dict[str, JsonValue]]"  # of a recipe: part -> key -> value, as a user wrote them
 
 HINTS = {  # what to do when pydantic names one of these problems
     "string_type": """Put text that looks like something else into quotes: --set '{name}="5"'""",
@@ -85,39 +85,41 @@ def make(kind: type[Kind], part: str, values: Mapping[str, object]) -> Kind:
 
 def parse_settings(
     settings: Iterable[str], known: Mapping[str, Collection[str]], former: Mapping[str, Former] = NONE_FORMER
-) -> Wishes:
-    """Turn `part.key=value` settings into wishes; values are read as in a recipe, and the last of a key counts."""
-    wishes: Wishes = {}
+) -> Overrides:
+    """Read `part.key=value` settings; values are read as in a recipe, and the last one of a key counts."""
+    overrides: Overrides = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         part, dot, key = name.strip().partition(".")
         if not (equals and dot and key):
             raise ConfigError(f"--set takes part.key=value, but got {setting!r}.", f"For example {example(known)}")
-        wishes.setdefault(part, {})[key] = read_value(setting, value)
-    wishes = in_current_keys(wishes, former, "--set")
-    check_keys(wishes, known, "--set")
-    return wishes
+        overrides.setdefault(part, {})[key] = read_value(setting, value)
+    overrides = in_current_keys(overrides, former, "--set")
+    check_keys(overrides, known, "--set")
+    return overrides
 
 
-def in_current_keys(wishes: Wishes, former: Mapping[str, Former], where: str) -> Wishes:
-    """Return wishes in the keys of this version, with a warning for each key of an earlier one."""
-    current: Wishes = {}
-    for part, keys in wishes.items():
+def in_current_keys(overrides: Overrides, former: Mapping[str, Former], where: str) -> Overrides:
+    """Return overrides in the keys of this version, with a warning for each key of an earlier one."""
+    current: Overrides = {}
+    for part, keys in overrides.items():
         for key, value in keys.items():
             known = former.get(f"{part}.{key}")
             if known is None:
                 current.setdefault(part, {})[key] = value
             elif known.now:
-                rename(wishes, current, f"{part}.{key}", value, known, where)
+                rename(overrides, current, f"{part}.{key}", value, known, where)
             else:
                 refuse_retired(f"{part}.{key}", value, known, where)
     return current
 
 
-def rename(wishes: Wishes, current: Wishes, name: str, value: JsonValue, former: Former, where: str) -> None:
+def rename(
+    overrides: Overrides, current: Overrides, name: str, value: JsonValue, former: Former, where: str
+) -> None:
     """Set the current key to the value of a former one, and warn; refuse both names at once."""
     part, _, key = former.now.partition(".")
-    if key in wishes.get(part, {}):
+    if key in overrides.get(part, {}):
         raise ConfigError(f"{where}: {name} and {former.now} are the same key.", f"Leave {name} out.")
     renamed = former.values.get(value, value) if isinstance(value, str) else value
     now = former.now if renamed == value else f"{former.now}={renamed}"
@@ -153,9 +155,9 @@ def read_value(setting: str, value: str) -> JsonValue:
     return content
 
 
-def check_keys(wishes: Wishes, known: Mapping[str, Collection[str]], where: str) -> None:
+def check_keys(overrides: Overrides, known: Mapping[str, Collection[str]], where: str) -> None:
     """Refuse unknown parts and keys, and suggest the nearest known ones."""
-    for part, keys in wishes.items():
+    for part, keys in overrides.items():
         if part not in known:
             raise ConfigError(f"{where}: there is no part {part!r}.", suggestion(part, known))
         for key in keys:

@@ -10,7 +10,7 @@ import pytest
 
 from sixfold.cli import app
 from sixfold.tasks.translate.recipe import TranslateRecipe
-from sixfold.training.recipe import gather_wishes, make_recipe, shipped_recipes
+from sixfold.training.recipe import gather_overrides, make_recipe, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
 HOMES = (ROOT / "src" / "sixfold", ROOT / "tests", ROOT)
@@ -94,7 +94,7 @@ def test_every_name_that_it_cites_is_in_the_file_named_before_it_or_in_some_file
 @pytest.mark.parametrize("cited", sorted({cited for cited, _ in CITATIONS if settings_in(cited)}))
 def test_every_row_of_its_tables_is_a_run_that_can_be_asked_for(cited: str) -> None:
     settings = [setting.replace("=W", "=3") for setting in settings_in(cited)]
-    make_recipe(TranslateRecipe, gather_wishes(TranslateRecipe, "paper-base", settings, minutes=0))
+    make_recipe(TranslateRecipe, gather_overrides(TranslateRecipe, "paper-base", settings, minutes=0))
 
 
 def test_every_setting_that_it_cites_exists() -> None:

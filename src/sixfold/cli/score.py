@@ -56,8 +56,8 @@ def score(
     from sixfold.decode.options import SearchOptions
     from sixfold.decode.translate import load
 
-    wishes, languages = read_settings("score", settings), read_languages("score", settings)
-    length_penalty = make(SearchOptions, "decode", wishes.get("decode", {})).length_penalty
+    overrides, languages = read_settings("score", settings), read_languages("score", settings)
+    length_penalty = make(SearchOptions, "decode", overrides.get("decode", {})).length_penalty
     if length_penalty is not None and not as_json:
         raise ConfigError("decode.length_penalty is for the score in JSON.", "Add --json")
     translator = load(model, device, partners or ())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from sixfold.data.languages import Languages
-    from sixfold.settings import Wishes
+    from sixfold.settings import Overrides
 
 Known = dict[str, dict[str, str]]  # part -> key -> meaning
 
@@ -101,7 +101,7 @@ def serve_settings() -> Known:
     return {"serve": meanings(ServerSettings)}
 
 
-def read_settings(command: str, settings: Sequence[str] | None) -> Wishes:
+def read_settings(command: str, settings: Sequence[str] | None) -> Overrides:
     """Read the values of `--set`."""
     return parse_settings(settings or (), known_settings(command), former_settings(command))
 

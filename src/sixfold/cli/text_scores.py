@@ -60,9 +60,9 @@ def evaluate_files(
     from sixfold.tasks.generate import Generate
     from sixfold.tasks.generate.evaluate import evaluate_texts
 
-    wishes = read_settings("evaluate", settings)
-    refuse_for_texts({"--set data.languages": wishes.get("data", {}).get("languages")})
-    examples = Generate().read([*map(Path, files)], wishes)
+    overrides = read_settings("evaluate", settings)
+    refuse_for_texts({"--set data.languages": overrides.get("data", {}).get("languages")})
+    examples = Generate().read([*map(Path, files)], overrides)
     with progress("evaluating", unit="documents") as on_progress:
         found = evaluate_texts(load(model, device), str(model), examples, on_progress)
     if as_json:

@@ -59,7 +59,7 @@ class SearchPlan:
         return prefix + (self.required.most_tokens if self.required else 0)
 
     def check_room(self) -> None:
-        """Refuse wishes that no output could hold."""
+        """Refuse constraints that no output is long enough to meet."""
         longest = min(self.options.max_length or self.longest_target, self.longest_target - 1)
         if self.required_tokens > longest:
             raise ConfigError(

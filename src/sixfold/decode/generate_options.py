@@ -55,8 +55,8 @@ class GeneratePlan:
 
 def make_plan(options: GenerateOptions, defaults: GenerateConfig) -> GeneratePlan:
     """Fill in what the model folder says."""
-    wishes = {name: getattr(options, name) for name in GenerateConfig.model_fields}
-    chosen = defaults.model_copy(update={name: wish for name, wish in wishes.items() if wish is not None})
+    wanted = {name: getattr(options, name) for name in GenerateConfig.model_fields}
+    chosen = defaults.model_copy(update={name: value for name, value in wanted.items() if value is not None})
     sampling = Sampling(chosen.temperature, chosen.top_k, chosen.top_p, chosen.min_p)
     return GeneratePlan(
         max_tokens=chosen.max_tokens,

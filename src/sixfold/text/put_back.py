@@ -97,13 +97,13 @@ class Layout:
     def enclose(self, parent: Element, low: int, high: int) -> None:
         """Place the children of an element, whose own range is from low to high."""
         ranges = [self.places.range_of(child, low, high) if child.closing else None for child in parent.children]
-        wishes = [
+        preferred = [
             each or (place := self.places.place_of(child, low, high), place)
             for child, each in zip(parent.children, ranges, strict=True)
         ]
-        for i in sorted(range(len(wishes)), key=lambda i: (*wishes[i], i)):
-            begin = max(low, wishes[i][0])
-            low = max(begin, wishes[i][1])
+        for i in sorted(range(len(preferred)), key=lambda i: (*preferred[i], i)):
+            begin = max(low, preferred[i][0])
+            low = max(begin, preferred[i][1])
             self.place(parent.children[i], begin, low, high)
 
     def place(self, element: Element, begin: int, end: int, high: int) -> None:

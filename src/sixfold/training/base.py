@@ -17,7 +17,7 @@ from sixfold.data.shards import Corpus
 from sixfold.errors import ConfigError, ModelFolderError, SixfoldError
 from sixfold.files import sha256
 from sixfold.models.folder import Json, ModelInfo, load_info, load_members
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.state import RunState
 
@@ -90,12 +90,12 @@ def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Pat
         return False
 
 
-def refuse_changed_base(wishes: Wishes, data_keys: Iterable[str]) -> None:
+def refuse_changed_base(overrides: Overrides, data_keys: Iterable[str]) -> None:
     """Refuse to change what a base's weights were made with: its shape, and the keys of its tokenizer."""
-    changed = sorted(wishes.get("model", {}).keys() - {"dropout"})
+    changed = sorted(overrides.get("model", {}).keys() - {"dropout"})
     if changed:
         raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
-    for key in sorted(wishes.get("data", {}).keys() & set(data_keys)):
+    for key in sorted(overrides.get("data", {}).keys() & set(data_keys)):
         raise ConfigError(f"Fine-tuning keeps the model's own tokenizer, so data.{key} cannot be set.")
 
 

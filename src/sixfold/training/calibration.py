@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecoderConfig
 from sixfold.nn.loss import projected_loss
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.training.recipe import TrainConfig, minutes_of
 from sixfold.training.step import Stepper
 from sixfold.training.task import Batch
@@ -20,9 +20,9 @@ STEPS = 6  # the best counts: the first ones allocate
 REFERENCE_SECONDS = 0.0925  # of such a step, on the core where the plan's speeds were measured
 
 
-def calibrated_speed(wishes: Wishes, device: str) -> float:
+def calibrated_speed(overrides: Overrides, device: str) -> float:
     """Return the speed of a core to plan with: measured where a time budget limits training on a CPU, else 1."""
-    return measure_core_speed() if device == "cpu" and minutes_of(wishes) else 1.0
+    return measure_core_speed() if device == "cpu" and minutes_of(overrides) else 1.0
 
 
 def measure_core_speed() -> float:

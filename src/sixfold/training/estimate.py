@@ -60,12 +60,12 @@ def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
     """Plan a training and measure a few of its steps on a sample of the data."""
     began = time.monotonic()
     prepare_machine()
-    device, wishes = choose_device(request.device), request.wishes(task)
-    examples = task.read(request.inputs, wishes)
+    device, overrides = choose_device(request.device), request.overrides(task)
+    examples = task.read(request.inputs, overrides)
     base = None if request.init is None else read_base(request.init, task.name)
-    inherited = task.inherit(base, examples, wishes) if base else {}
+    inherited = task.inherit(base, examples, overrides) if base else {}
     survey = task.survey(examples, 1, on_progress)
-    plan = propose(task, survey, merge(task.recipe, inherited, wishes), device, base)
+    plan = propose(task, survey, merge(task.recipe, inherited, overrides), device, base)
     recipe, processor = plan.recipe, task.fit(survey, plan.recipe, base)
     read_seconds = time.monotonic() - began
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from sixfold.errors import ConfigError
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
-from sixfold.settings import NONE_FORMER, Former, Wishes, check_keys, in_current_keys, parse_settings
+from sixfold.settings import NONE_FORMER, Former, Overrides, check_keys, in_current_keys, parse_settings
 
 AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
 Number = TypeVar("Number", int, float)
@@ -110,22 +110,22 @@ class Plan:
     warnings: tuple[str, ...]
 
 
-def gather_wishes(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Wishes:
+def gather_overrides(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Overrides:
     """Return what a user asks for: a recipe, changed by settings, changed by a time budget."""
     asked = parse_settings(settings, recipe.known(), recipe.former)
-    wishes = merge(recipe, read_recipe(recipe, name) if name else {}, asked)
-    return merge(recipe, wishes, {"train": {"minutes": minutes}}) if minutes else wishes
+    overrides = merge(recipe, read_recipe(recipe, name) if name else {}, asked)
+    return merge(recipe, overrides, {"train": {"minutes": minutes}}) if minutes else overrides
 
 
-def minutes_of(wishes: Wishes) -> float:
+def minutes_of(overrides: Overrides) -> float:
     """Return the time budget, or 0 where there is none."""
-    minutes = wishes.get("train", {}).get("minutes", 0)
+    minutes = overrides.get("train", {}).get("minutes", 0)
     return float(minutes) if isinstance(minutes, int | float) else 0.0
 
 
-def has_own_shape(wishes: Wishes) -> bool:
+def has_own_shape(overrides: Overrides) -> bool:
     """Return whether the user describes a model, which then keeps nothing of ours."""
-    return not wishes.get("model", {}).keys().isdisjoint(("preset", "d_model"))
+    return not overrides.get("model", {}).keys().isdisjoint(("preset", "d_model"))
 
 
 def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:
@@ -133,7 +133,7 @@ def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Numbe
     return next((entry for bound, entry in table if value < bound), otherwise)
 
 
-def read_recipe(recipe: type[Recipe], name: str) -> Wishes:
+def read_recipe(recipe: type[Recipe], name: str) -> Overrides:
     """Read a recipe: a YAML file, or the name of one that comes with Sixfold."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -145,10 +145,10 @@ def read_recipe(recipe: type[Recipe], name: str) -> Wishes:
         raise ConfigError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
-    wishes = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
-    wishes = in_current_keys(wishes, recipe.former, str(path))
-    check_keys(wishes, recipe.known(), str(path))
-    return wishes
+    overrides = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
+    overrides = in_current_keys(overrides, recipe.former, str(path))
+    check_keys(overrides, recipe.known(), str(path))
+    return overrides
 
 
 def find_recipe(name: str) -> Path:
@@ -167,19 +167,19 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
-def merge(recipe: type[Recipe], *layers: Wishes) -> Wishes:
-    """Lay wishes over each other; later ones win."""
-    merged: Wishes = {}
+def merge(recipe: type[Recipe], *layers: Overrides) -> Overrides:
+    """Merge overrides; later ones win."""
+    merged: Overrides = {}
     for layer in layers:
         for part, keys in layer.items():
             merged.setdefault(part, {}).update(recipe.expand(part, keys))
     return merged
 
 
-def make_recipe(recipe: type[AnyRecipe], wishes: Wishes) -> AnyRecipe:
-    """Check the wishes and fill in the rest with the paper's values."""
+def make_recipe(recipe: type[AnyRecipe], overrides: Overrides) -> AnyRecipe:
+    """Check the overrides and fill in the rest with the paper's values."""
     try:
-        return recipe.model_validate(merge(recipe, wishes))
+        return recipe.model_validate(merge(recipe, overrides))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))

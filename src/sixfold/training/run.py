@@ -71,7 +71,7 @@ def run(task: Task, request: Request, progress: Progress) -> Outcome:
     never stopped.
     """
     began, run_folder = time.monotonic(), RunFolder(request.folder)
-    request.wishes(task)  # refuse before anything is written
+    request.overrides(task)  # refuse before anything is written
     prepare_machine()
     with joined_ranks() as ranks:
         shown = progress if ranks.is_first else Silence()

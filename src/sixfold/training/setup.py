@@ -16,11 +16,11 @@ from sixfold.files import writing
 from sixfold.models.encoder_decoder import count_parameters
 from sixfold.models.ensemble import make_ensemble
 from sixfold.models.folder import Json
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.training.base import UNKNOWN, Base, copy_validation, read_base
 from sixfold.training.calibration import calibrated_speed
 from sixfold.training.progress import Progress
-from sixfold.training.recipe import Plan, Recipe, gather_wishes, make_recipe, merge
+from sixfold.training.recipe import Plan, Recipe, gather_overrides, make_recipe, merge
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.signals import deferred
 from sixfold.training.task import Given, Inputs, Learner, Opaque, Prepared, Task
@@ -41,9 +41,9 @@ class Request:
     init: Path | None = None
     device: str = "auto"
 
-    def wishes(self, task: Task) -> Wishes:
+    def overrides(self, task: Task) -> Overrides:
         """Return what is asked for in the words of a recipe."""
-        return gather_wishes(task.recipe, self.recipe, self.settings, self.minutes)
+        return gather_overrides(task.recipe, self.recipe, self.settings, self.minutes)
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Setup:
 
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
     """Read the data, decide everything, and write it below `training/`."""
-    seed, wishes = 1 if request.seed is None else request.seed, request.wishes(task)
-    examples = task.read(request.inputs, wishes)
-    held_out = task.read(request.valid, wishes) if request.valid else None
+    seed, overrides = 1 if request.seed is None else request.seed, request.overrides(task)
+    examples = task.read(request.inputs, overrides)
+    held_out = task.read(request.valid, overrides) if request.valid else None
     import_ahead()
     base = None if request.init is None else read_base(request.init, task.name)
-    inherited = task.inherit(base, examples, wishes) if base else {}
+    inherited = task.inherit(base, examples, overrides) if base else {}
     survey = task.survey(examples, seed, lambda done: shown.preparation(f"reading {task.examples}", done))
-    plan = propose(task, survey, merge(task.recipe, inherited, wishes), device, base)
+    plan = propose(task, survey, merge(task.recipe, inherited, overrides), device, base)
     for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
         shown.say(line)
     processor = task.fit(survey, plan.recipe, base)
@@ -89,11 +89,11 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
     write_setup(task, run_folder, setup, files, paths)
 
 
-def propose(task: Task, survey: Opaque, wishes: Wishes, device: str, base: Base | None) -> Plan:
+def propose(task: Task, survey: Opaque, overrides: Overrides, device: str, base: Base | None) -> Plan:
     """Choose everything that the user did not, for a new model or for fine-tuning one."""
     if base is not None:
-        return task.propose_fine_tuning(survey, base, wishes)
-    return task.propose(survey, wishes, device, calibrated_speed(wishes, device))
+        return task.propose_fine_tuning(survey, base, overrides)
+    return task.propose(survey, overrides, device, calibrated_speed(overrides, device))
 
 
 def import_ahead() -> None:
@@ -161,18 +161,18 @@ def set_up_again(task: Task, request: Request, run_folder: RunFolder) -> None:
     run_folder.refuse_changed_input()
     for path in request.inputs[:1]:
         run_folder.refuse_other_input(Path(path))
-    wishes = request.wishes(task)
-    refuse_changed_parts(wishes)
-    recipe = make_recipe(task.recipe, merge(task.recipe, content["recipe"], wishes))
+    overrides = request.overrides(task)
+    refuse_changed_parts(overrides)
+    recipe = make_recipe(task.recipe, merge(task.recipe, content["recipe"], overrides))
     run_folder.write({**content, "recipe": recipe.model_dump(mode="json")})
 
 
-def refuse_changed_parts(wishes: Wishes) -> None:
+def refuse_changed_parts(overrides: Overrides) -> None:
     """Refuse, on resuming, to change what the weights or the data were made with."""
-    fixed = sorted(wishes.keys() - {"train"})
+    fixed = sorted(overrides.keys() - {"train"})
     if fixed:
         raise ConfigError(f"A resumed run keeps its {fixed[0]} part; only train.… can be changed.")
-    if "batch_tokens" in wishes.get("train", {}):
+    if "batch_tokens" in overrides.get("train", {}):
         raise ConfigError("A resumed run keeps its train.batch_tokens, which decides where it stands in its data.")
 
 

@@ -22,7 +22,7 @@ from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.data.streams import FileOrInput
 from sixfold.models.folder import Json
 from sixfold.models.weights import Weights
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.training.base import Base
 from sixfold.training.recipe import Plan, Recipe
 
@@ -198,19 +198,19 @@ class Task(Protocol):
     def detect(self, inputs: Inputs) -> bool:
         """Return whether this data is of this task."""
 
-    def read(self, inputs: Inputs, wishes: Wishes) -> Opaque:
+    def read(self, inputs: Inputs, overrides: Overrides) -> Opaque:
         """Open the examples in files; every `iter()` starts from the beginning, and `paths` are the files."""
 
     def survey(self, examples: Opaque, seed: int, on_progress: OnProgress) -> Opaque:
         """Look at all examples once, count them (`num_examples`), and keep a sample."""
 
-    def propose(self, survey: Opaque, wishes: Wishes, device: str, core_speed: float) -> Plan:
+    def propose(self, survey: Opaque, overrides: Overrides, device: str, core_speed: float) -> Plan:
         """Choose everything that the user did not, with reasons."""
 
-    def inherit(self, base: Base, examples: Opaque, wishes: Wishes) -> Wishes:
-        """Return what a model to fine-tune decides, refusing examples and wishes that contradict it."""
+    def inherit(self, base: Base, examples: Opaque, overrides: Overrides) -> Overrides:
+        """Return what a model to fine-tune decides, refusing examples and overrides that contradict it."""
 
-    def propose_fine_tuning(self, survey: Opaque, base: Base, wishes: Wishes) -> Plan:
+    def propose_fine_tuning(self, survey: Opaque, base: Base, overrides: Overrides) -> Plan:
         """Choose everything for fine-tuning that neither the user nor the base decided, with reasons."""
 
     def fit(self, survey: Opaque, recipe: Opaque, base: Base | None) -> Opaque:

@@ -21,7 +21,7 @@ from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Record, Records, ShardWriter
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.training.base import Base
 from sixfold.training.progress import Silence
 from sixfold.training.recipe import Plan, Recipe, TrainConfig, make_recipe
@@ -117,22 +117,22 @@ class ColourTask:
     def detect(self, inputs: Inputs) -> bool:
         return len(inputs) == 1
 
-    def read(self, inputs: Inputs, wishes: Wishes) -> Table:
-        del wishes
+    def read(self, inputs: Inputs, overrides: Overrides) -> Table:
+        del overrides
         return Table(inputs)
 
     def survey(self, examples: Table, seed: int, on_progress: OnProgress) -> Table:
         del seed, on_progress
         return examples
 
-    def propose(self, survey: Table, wishes: Wishes, device: str, core_speed: float) -> Plan:
+    def propose(self, survey: Table, overrides: Overrides, device: str, core_speed: float) -> Plan:
         del device, core_speed
-        return Plan(make_recipe(ColourRecipe, wishes), (f"{len(survey)} fruits",), ())
+        return Plan(make_recipe(ColourRecipe, overrides), (f"{len(survey)} fruits",), ())
 
-    def inherit(self, base: Base, examples: Table, wishes: Wishes) -> Wishes:
+    def inherit(self, base: Base, examples: Table, overrides: Overrides) -> Overrides:
         raise NotImplementedError
 
-    def propose_fine_tuning(self, survey: Table, base: Base, wishes: Wishes) -> Plan:
+    def propose_fine_tuning(self, survey: Table, base: Base, overrides: Overrides) -> Plan:
         raise NotImplementedError
 
     def fit(self, survey: Table, recipe: ColourRecipe, base: Base | None) -> list[str]:

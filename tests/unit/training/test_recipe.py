@@ -9,8 +9,8 @@ import pytest
 from sixfold.errors import ConfigError
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.recipe import (
-    Wishes,
-    gather_wishes,
+    Overrides,
+    gather_overrides,
     make_recipe,
     merge,
     minutes_of,
@@ -48,11 +48,11 @@ def test_a_recipe_survives_json() -> None:
 
 def test_settings_win_over_a_recipe_and_a_time_budget_over_both(tmp_path: Path) -> None:
     name = write(tmp_path, "train: {steps: 7, minutes: 3, ema: 0.5}")
-    wishes = gather_wishes(TranslateRecipe, name, ["train.steps=8"], minutes=0)
-    assert wishes == {"train": {"steps": 8, "minutes": 3, "ema": 0.5}}
-    assert minutes_of(wishes) == 3
-    assert minutes_of(gather_wishes(TranslateRecipe, name, ["train.minutes=4"], minutes=5)) == 5
-    assert minutes_of(gather_wishes(TranslateRecipe, None, [], minutes=0)) == 0
+    overrides = gather_overrides(TranslateRecipe, name, ["train.steps=8"], minutes=0)
+    assert overrides == {"train": {"steps": 8, "minutes": 3, "ema": 0.5}}
+    assert minutes_of(overrides) == 3
+    assert minutes_of(gather_overrides(TranslateRecipe, name, ["train.minutes=4"], minutes=5)) == 5
+    assert minutes_of(gather_overrides(TranslateRecipe, None, [], minutes=0)) == 0
 
 
 # --set
@@ -78,8 +78,8 @@ def test_a_value_is_read_as_in_a_recipe(setting: str, value: object) -> None:
 
 def test_settings_of_one_part_come_together_and_the_last_wins() -> None:
     settings = ["train.steps=1", "data.vocabulary=400", "train.ema=0.5", "train.steps=2"]
-    wishes = parse_settings(settings, TranslateRecipe.known())
-    assert wishes == {"train": {"steps": 2, "ema": 0.5}, "data": {"vocabulary": 400}}
+    overrides = parse_settings(settings, TranslateRecipe.known())
+    assert overrides == {"train": {"steps": 2, "ema": 0.5}, "data": {"vocabulary": 400}}
 
 
 @pytest.mark.parametrize("setting", ["train.steps", "steps=5", "train=5", "=5", ".steps=5", "", "train.=5"])
@@ -99,7 +99,7 @@ def test_a_value_that_is_not_yaml_is_refused_with_its_name(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "unknown", "nearest"),
+    ("overrides", "unknown", "nearest"),
     [
         ("train.stepps=1", "train.stepps", "steps"),
         ("train.label_smooting=0.1", "train.label_smooting", "label_smoothing"),
@@ -110,9 +110,9 @@ def test_a_value_that_is_not_yaml_is_refused_with_its_name(value: str) -> None:
         ("train.dropout=0.3", "train.dropout", "model.dropout"),
     ],
 )
-def test_what_is_unknown_is_refused_and_the_nearest_suggested(wishes: str, unknown: str, nearest: str) -> None:
+def test_what_is_unknown_is_refused_and_the_nearest_suggested(overrides: str, unknown: str, nearest: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        parse_settings([wishes], TranslateRecipe.known())
+        parse_settings([overrides], TranslateRecipe.known())
     assert unknown in raised.value.message
     assert raised.value.hint == f"Did you mean {nearest}?"
 
@@ -149,9 +149,9 @@ def test_an_unknown_key_of_a_file_is_refused_with_the_file(tmp_path: Path) -> No
     ],
 )
 def test_a_bad_value_is_refused_with_its_key_and_itself(part: str, key: str, value: object) -> None:
-    wishes: Wishes = {part: {key: value}}  # type: ignore[dict-item]
+    overrides: Overrides = {part: {key: value}}  # type: ignore[dict-item]
     with pytest.raises(ConfigError) as raised:
-        make_recipe(TranslateRecipe, wishes)
+        make_recipe(TranslateRecipe, overrides)
     assert f"{part}.{key}" in raised.value.message
     assert repr(value) in raised.value.message
 

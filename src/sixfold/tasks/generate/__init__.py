@@ -12,7 +12,7 @@ from sixfold.data.shards import Corpus
 from sixfold.data.texts import open_texts, text_files
 from sixfold.errors import DataError
 from sixfold.models.folder import Json, ModelInfo, save_model, weight_files
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.generate.card import model_card
 from sixfold.tasks.generate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.generate.learner import GenerateLearner
@@ -43,7 +43,7 @@ class Generate:
             return kinds <= {"texts", "conversations"}
         return len(inputs) > 2 or kinds != {"pairs"}
 
-    def read(self, inputs: Inputs, wishes: Wishes) -> Examples:
+    def read(self, inputs: Inputs, overrides: Overrides) -> Examples:
         """Open texts or conversations."""
         files, left_out = text_files(inputs)
         are_conversations = {kind_of(source) == "conversations" for source in files}
@@ -54,23 +54,23 @@ class Generate:
             )
         if True in are_conversations:
             return Conversations(tuple(files), tuple(left_out))
-        return open_texts(inputs, str(wishes.get("data", {}).get("documents", "auto")))
+        return open_texts(inputs, str(overrides.get("data", {}).get("documents", "auto")))
 
     def survey(self, examples: Examples, seed: int, on_progress: OnProgress) -> Survey:  # noqa: ARG002  # nothing is drawn
         """Count what there is and keep a sample."""
         return survey(examples, on_progress)
 
-    def propose(self, survey: Survey, wishes: Wishes, device: str, core_speed: float) -> Plan:
+    def propose(self, survey: Survey, overrides: Overrides, device: str, core_speed: float) -> Plan:
         """Choose everything that the user did not."""
-        return choose(survey, wishes, device, core_speed)
+        return choose(survey, overrides, device, core_speed)
 
-    def inherit(self, base: Base, examples: Examples, wishes: Wishes) -> Wishes:
+    def inherit(self, base: Base, examples: Examples, overrides: Overrides) -> Overrides:
         """Return the base's shape, tokenizer and decoding defaults; only dropout and decoding may be changed."""
-        return inherit(base, isinstance(examples, Conversations), wishes)
+        return inherit(base, isinstance(examples, Conversations), overrides)
 
-    def propose_fine_tuning(self, survey: Survey, base: Base, wishes: Wishes) -> Plan:
+    def propose_fine_tuning(self, survey: Survey, base: Base, overrides: Overrides) -> Plan:
         """Choose how carefully to change a model."""
-        return choose_fine_tuning(survey, base, wishes)
+        return choose_fine_tuning(survey, base, overrides)
 
     def fit(self, survey: Survey, recipe: GenerateRecipe, base: Base | None) -> TextProcessor:
         """Learn subwords, or take the tokenizer and the chat template of the model to fine-tune."""

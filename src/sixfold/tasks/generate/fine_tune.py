@@ -8,7 +8,7 @@ from typing import cast
 from sixfold.decode.config import generate_config
 from sixfold.models.decoder_only import DecoderOnlyConfig
 from sixfold.models.folder import Json
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.generate.plan import BYTES_A_TOKEN, UNLIMITED, concerns, describe_text
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Survey
@@ -24,9 +24,9 @@ BATCH_TOKENS, BATCH_TOKENS_OF_WIDE = 4096, 2048
 OWN_DATA_KEYS = ("vocabulary", "subwords")
 
 
-def inherit(base: Base, has_conversations: bool, wishes: Wishes) -> Wishes:
+def inherit(base: Base, has_conversations: bool, overrides: Overrides) -> Overrides:
     """Return what the base decides: shape, tokenizer, decoding defaults and how rows are packed."""
-    refuse_changed_base(wishes, OWN_DATA_KEYS)
+    refuse_changed_base(overrides, OWN_DATA_KEYS)
     shape = cast("DecoderOnlyConfig", base.info.model)
     own = shape.model_dump(exclude={"vocabulary"})
     data: dict[str, Json] = {
@@ -55,15 +55,15 @@ def crosses_documents(base: Base) -> bool:
     return data_part(base).get("crosses_documents") is not False
 
 
-def choose_fine_tuning(surveyed: Survey, base: Base, wishes: Wishes) -> Plan:
+def choose_fine_tuning(surveyed: Survey, base: Base, overrides: Overrides) -> Plan:
     """Choose everything that neither the user nor the base decided."""
-    recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, choices(surveyed, wishes), wishes))
+    recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, choices(surveyed, overrides), overrides))
     return Plan(recipe, tuple(explain(surveyed, base, recipe)), tuple(concerns(surveyed)))
 
 
-def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
+def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
     """Return the automatic recipe for fine-tuning a model of that shape."""
-    is_wide, minutes = int(str(wishes["model"]["d_model"])) >= WIDE, minutes_of(wishes)
+    is_wide, minutes = int(str(overrides["model"]["d_model"])) >= WIDE, minutes_of(overrides)
     batch_tokens = BATCH_TOKENS_OF_WIDE if is_wide else BATCH_TOKENS
     tokens = surveyed.num_bytes / BYTES_A_TOKEN
     epochs = max(FEWEST_EPOCHS, min(MOST_EPOCHS, MOST_EPOCHS * (USUAL_TOKENS / tokens) ** 0.5))

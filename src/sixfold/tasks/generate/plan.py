@@ -9,7 +9,7 @@ from sixfold.machine import num_cores
 from sixfold.models.decoder_only import DecoderOnly
 from sixfold.models.encoder_decoder import count_parameters
 from sixfold.models.folder import Json
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.generate.held_out import choose_held_out
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Survey
@@ -41,21 +41,21 @@ SMALL = Size({"preset": "gpt-small"}, 8192, 1e-3, speed=1700, enough_tokens=1e12
 SIZES = (TINY, NARROW, SMALL)
 
 
-def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", core_speed: float = 1.0) -> Plan:
+def choose(surveyed: Survey, overrides: Overrides, device: str = "cpu", core_speed: float = 1.0) -> Plan:
     """Choose everything the user did not, for a core of `core_speed` times the reference speed."""
-    automatic = choices(surveyed, wishes, minutes_of(wishes), device, core_speed)
-    recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, automatic, wishes))
-    return Plan(recipe, tuple(explain(surveyed, recipe, wishes)), tuple(concerns(surveyed)))
+    automatic = choices(surveyed, overrides, minutes_of(overrides), device, core_speed)
+    recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, automatic, overrides))
+    return Plan(recipe, tuple(explain(surveyed, recipe, overrides)), tuple(concerns(surveyed)))
 
 
-def choices(surveyed: Survey, wishes: Wishes, minutes: float, device: str, core_speed: float) -> Wishes:
+def choices(surveyed: Survey, overrides: Overrides, minutes: float, device: str, core_speed: float) -> Overrides:
     """Return the automatic recipe."""
     epoch_tokens = surveyed.num_bytes / BYTES_A_TOKEN
     budget = minutes * 60 * num_cores() * core_speed if device == "cpu" else 0.0
     size = size_for(epoch_tokens, budget)
     tokens = budget * size.speed or usual_epochs(epoch_tokens) * epoch_tokens
     steps = max(200, round(tokens / size.batch_tokens))
-    context = context_for(wishes)
+    context = context_for(overrides)
     train: dict[str, Json] = {
         "batch_tokens": size.batch_tokens,
         "beta2": 0.95,
@@ -70,7 +70,7 @@ def choices(surveyed: Survey, wishes: Wishes, minutes: float, device: str, core_
         "checkpoint_every": max(50, steps // VALIDATIONS),
         "patience": 0 if minutes else VALIDATIONS // 4,
     }
-    own = {} if has_own_shape(wishes) else size.model
+    own = {} if has_own_shape(overrides) else size.model
     model: dict[str, Json] = {**own, "max_positions": context, "dropout": dropout_for(tokens / epoch_tokens)}
     data: dict[str, Json] = {
         "vocabulary": vocabulary_for(surveyed.num_bytes),
@@ -80,9 +80,9 @@ def choices(surveyed: Survey, wishes: Wishes, minutes: float, device: str, core_
     return {"data": data, "model": model, "train": train}
 
 
-def context_for(wishes: Wishes) -> int:
+def context_for(overrides: Overrides) -> int:
     """Return how many tokens a row has: as many as the user asks for, or as the model has positions."""
-    asked = wishes.get("data", {}).get("context") or wishes.get("model", {}).get("max_positions") or CONTEXT
+    asked = overrides.get("data", {}).get("context") or overrides.get("model", {}).get("max_positions") or CONTEXT
     return asked if isinstance(asked, int) else CONTEXT  # what is no number, the recipe refuses
 
 
@@ -110,14 +110,14 @@ def dropout_for(epochs: float) -> float:
     return pick(epochs, ((3, 0.0), (8, 0.1), (20, 0.2)), 0.3)
 
 
-def explain(surveyed: Survey, recipe: GenerateRecipe, wishes: Wishes) -> Iterator[str]:
+def explain(surveyed: Survey, recipe: GenerateRecipe, overrides: Overrides) -> Iterator[str]:
     """Yield what will be trained, with the reason for each choice that the user left to the plan."""
     model, train, data = recipe.model, recipe.train, recipe.data
     yield from describe_text(surveyed, recipe)
-    why = "" if "vocabulary" in wishes.get("data", {}) else ", chosen for this much text"
+    why = "" if "vocabulary" in overrides.get("data", {}) else ", chosen for this much text"
     named = {"characters": "one token for each common character", "bytes": "one token for each byte"}
     yield named.get(data.subwords, f"{data.vocabulary:,} subwords{why}")
-    why = "" if "model" in wishes else ", chosen for this much text and time"
+    why = "" if "model" in overrides else ", chosen for this much text and time"
     yield f"{model.layers} layers of width {model.d_model}, dropout {model.dropout:g}{why}"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""

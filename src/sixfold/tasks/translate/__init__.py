@@ -21,7 +21,7 @@ from sixfold.models.folder import (
     save_model,
     weight_files,
 )
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.translate.card import model_card
 from sixfold.tasks.translate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.translate.learner import TranslateLearner
@@ -50,25 +50,25 @@ class Translate:
             return not kinds_of(inputs) <= {"texts", "conversations"}
         return len(inputs) == 1 and bool(kinds_of(inputs) & {"pairs", "pairs or texts"})
 
-    def read(self, inputs: Inputs, wishes: Wishes) -> Pairs:
+    def read(self, inputs: Inputs, overrides: Overrides) -> Pairs:
         """Open parallel text, in the languages that are asked for."""
-        return open_pairs(*inputs, languages=asked_languages(wishes.get("data", {}).get("languages")))
+        return open_pairs(*inputs, languages=asked_languages(overrides.get("data", {}).get("languages")))
 
     def survey(self, examples: Pairs, seed: int, on_progress: OnProgress) -> Survey:
         """Count the pairs and keep a sample."""
         return survey(examples, seed, on_progress)
 
-    def propose(self, survey: Survey, wishes: Wishes, device: str, core_speed: float) -> Plan:
+    def propose(self, survey: Survey, overrides: Overrides, device: str, core_speed: float) -> Plan:
         """Choose everything that the user did not."""
-        return choose(survey, wishes, device, core_speed)
+        return choose(survey, overrides, device, core_speed)
 
-    def inherit(self, base: Base, examples: Pairs, wishes: Wishes) -> Wishes:
+    def inherit(self, base: Base, examples: Pairs, overrides: Overrides) -> Overrides:
         """Return the base's shape, tokenizer and decoding defaults; only dropout and the search may be changed."""
-        return inherit(base, languages_of(examples), wishes)
+        return inherit(base, languages_of(examples), overrides)
 
-    def propose_fine_tuning(self, survey: Survey, base: Base, wishes: Wishes) -> Plan:
+    def propose_fine_tuning(self, survey: Survey, base: Base, overrides: Overrides) -> Plan:
         """Choose how carefully to change a model."""
-        return choose_fine_tuning(survey, base, wishes)
+        return choose_fine_tuning(survey, base, overrides)
 
     def fit(self, survey: Survey, recipe: TranslateRecipe, base: Base | None) -> Tokenizer:
         """Learn one vocabulary for both languages, or take that of the model to fine-tune."""

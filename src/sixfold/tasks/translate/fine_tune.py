@@ -14,7 +14,7 @@ from sixfold.decode.config import decode_config
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import Json
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.translate.plan import CHARACTERS_A_TOKEN, UNLIMITED
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
@@ -30,10 +30,10 @@ MAX_FORGETTING = 1.0  # BLEU of greedy translations of the base's own validation
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 
 
-def inherit(base: Base, languages: Sequence[str], wishes: Wishes) -> Wishes:
+def inherit(base: Base, languages: Sequence[str], overrides: Overrides) -> Overrides:
     """Return what the base decides: shape, tokenizer and decoding defaults."""
     refuse_other_languages(base, languages)
-    refuse_contradictions(wishes)
+    refuse_contradictions(overrides)
     shape = cast("EncoderDecoderConfig", base.info.model)
     own = shape.model_dump(exclude={"vocabulary", "pad_id"})
     own |= {"ensemble": len(base.info.weights), "dropout": max(shape.dropout, LEAST_DROPOUT)}
@@ -54,25 +54,25 @@ def refuse_other_languages(base: Base, languages: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-def refuse_contradictions(wishes: Wishes) -> None:
+def refuse_contradictions(overrides: Overrides) -> None:
     """Refuse to change what the base's weights were made with."""
-    refuse_changed_base(wishes, ("vocabulary", "subwords"))
-    if wishes.get("train", {}).get("initialise") == "cooccurrence":
+    refuse_changed_base(overrides, ("vocabulary", "subwords"))
+    if overrides.get("train", {}).get("initialise") == "cooccurrence":
         raise ConfigError(
             "Fine-tuning starts from the model's own weights, so train.initialise=cooccurrence cannot be set."
         )
 
 
-def choose_fine_tuning(surveyed: Survey, base: Base, wishes: Wishes) -> Plan:
+def choose_fine_tuning(surveyed: Survey, base: Base, overrides: Overrides) -> Plan:
     """Choose everything that neither the user nor the base decided."""
-    automatic = choices(surveyed, wishes)
-    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
+    automatic = choices(surveyed, overrides)
+    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, overrides))
     return Plan(recipe, tuple(explain(surveyed, base, recipe)), warnings=())
 
 
-def choices(surveyed: Survey, wishes: Wishes) -> Wishes:
+def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
     """Return the automatic recipe for fine-tuning a model of that shape."""
-    d_model, minutes = int(str(wishes["model"]["d_model"])), minutes_of(wishes)
+    d_model, minutes = int(str(overrides["model"]["d_model"])), minutes_of(overrides)
     batch_tokens = 1024 if d_model <= 256 else 4096
     epoch_steps = surveyed.num_examples * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1) / batch_tokens
     steps = max(FEWEST_STEPS, round(usual_epochs(surveyed.num_examples) * epoch_steps))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sixfold.machine import num_cores
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.models.folder import Json
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
@@ -39,7 +39,7 @@ class Size:
     learning_rate: float
     speed: int  # target tokens a second on one core, about, at the reference speed
     epochs: int = 30  # over 29,000 pairs, where time is no matter
-    own: Wishes = field(default_factory=dict)  # where it differs from what is chosen for all
+    own: Overrides = field(default_factory=dict)  # where it differs from what is chosen for all
 
 
 TINY = Size({"preset": "tiny"}, batch_tokens=1024, learning_rate=2e-3, speed=5500, epochs=60)
@@ -65,24 +65,24 @@ BASE = Size(
 )
 
 
-def choose(surveyed: Survey, wishes: Wishes, device: str = "cpu", core_speed: float = 1.0) -> Plan:
+def choose(surveyed: Survey, overrides: Overrides, device: str = "cpu", core_speed: float = 1.0) -> Plan:
     """Choose everything the user did not, for a core of `core_speed` times the reference speed."""
-    automatic = choices(surveyed, minutes_of(wishes), requested_models(wishes), device, core_speed)
-    if has_own_shape(wishes):
+    automatic = choices(surveyed, minutes_of(overrides), requested_models(overrides), device, core_speed)
+    if has_own_shape(overrides):
         automatic["model"] = {}
-    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, wishes))
-    reasons = explain(surveyed, recipe, wishes)
+    recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, overrides))
+    reasons = explain(surveyed, recipe, overrides)
     each = parameter_count(recipe) // recipe.model.ensemble
     return Plan(recipe, tuple(reasons), tuple(concerns(surveyed.num_examples, each)))
 
 
-def requested_models(wishes: Wishes) -> int:
+def requested_models(overrides: Overrides) -> int:
     """Return how many models the user asks for, or 0 to let the plan choose; the recipe refuses other values."""
-    members = wishes.get("model", {}).get("ensemble", 1 if has_own_shape(wishes) else 0)
+    members = overrides.get("model", {}).get("ensemble", 1 if has_own_shape(overrides) else 0)
     return max(0, members) if isinstance(members, int) else 0
 
 
-def choices(surveyed: Survey, minutes: float, members: int, device: str, core_speed: float) -> Wishes:
+def choices(surveyed: Survey, minutes: float, members: int, device: str, core_speed: float) -> Overrides:
     """Return the automatic recipe for so many models (0: the plan chooses how many)."""
     pairs, budget = surveyed.num_examples, minutes * core_speed if device == "cpu" else 0.0
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
@@ -172,7 +172,7 @@ def warmup_for(size: Size, steps: int, minutes: float) -> int:
     return max(20, min(4000 if size is BASE else 400, steps // 20))
 
 
-def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterator[str]:
+def explain(surveyed: Survey, recipe: TranslateRecipe, overrides: Overrides) -> Iterator[str]:
     """Yield what will be trained, with the reason for each choice that the user left to the plan."""
     model, train = recipe.model, recipe.train
     sides = " ({} → {})".format(*surveyed.sides) if surveyed.sides else ""
@@ -180,19 +180,19 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
         f"{surveyed.num_examples:,} pairs{sides}, on average {surveyed.source_characters:.0f} and "
         f"{surveyed.target_characters:.0f} characters long"
     )
-    why = "" if "data" in wishes else f", chosen by the number of words that occur at least {A_FEW} times"
+    why = "" if "data" in overrides else f", chosen by the number of words that occur at least {A_FEW} times"
     yield f"{recipe.data.vocabulary:,} subwords for both languages{why}"
     if recipe.data.concatenate:
-        why = "" if "data" in wishes else ", because most training text is much shorter than the longest"
+        why = "" if "data" in overrides else ", because most training text is much shorter than the longest"
         yield f"concatenates short pairs in {recipe.data.concatenate:.0%} of the batches{why}"
-    why = "" if "model" in wishes else ", chosen for this much text and time"
+    why = "" if "model" in overrides else ", chosen for this much text and time"
     layers = f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
     rising = "rising from 0 to " if train.dropout_warmup and model.dropout else ""
     yield f"{layers}, dropout {rising}{model.dropout}{why}"
     if model.ensemble > 1:
         why = (
             ""
-            if "ensemble" in wishes.get("model", {})
+            if "ensemble" in overrides.get("model", {})
             else ", because several models make fewer errors than one where text is scarce"
         )
         yield f"trains an ensemble of {model.ensemble} such models and averages their probabilities{why}"
@@ -203,11 +203,13 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, wishes: Wishes) -> Iterat
     yield f"trains for {length}, {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
     if train.ema:
         why = (
-            "" if "ema" in wishes.get("train", {}) else ", because it scores higher where text is seen many times"
+            ""
+            if "ema" in overrides.get("train", {})
+            else ", because it scores higher where text is seen many times"
         )
         yield f"validates a moving average of the weights (decay {train.ema:g}) too{why}"
     beam, penalty = recipe.decode.beam, recipe.decode.length_penalty
-    is_ours = "decode" not in wishes and penalty == LENGTH_PENALTY
+    is_ours = "decode" not in overrides and penalty == LENGTH_PENALTY
     why = ", because small models tend to drop words and a higher penalty counters it" if is_ours else ""
     yield f"translates with beam {beam} and length penalty {penalty}{why}"
 

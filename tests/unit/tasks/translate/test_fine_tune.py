@@ -11,7 +11,7 @@ from sixfold.data.reservoir import Reservoir
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, EncoderDecoderConfig
 from sixfold.models.folder import Languages, ModelInfo, weight_files
-from sixfold.settings import Wishes
+from sixfold.settings import Overrides
 from sixfold.tasks.translate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.translate.plan import BASE, SMALL, TINY
 from sixfold.tasks.translate.prepare import Survey
@@ -34,12 +34,12 @@ def base_of(preset: str = "tiny", dropout: float = 0.3, members: int = 1) -> Bas
     return Base(Path("base"), info, ("0" * 64,))
 
 
-def planned(base: Base, num_pairs: int = 500, wishes: Wishes | None = None) -> Plan:
+def planned(base: Base, num_pairs: int = 500, overrides: Overrides | None = None) -> Plan:
     """Return the plan for so many pairs."""
     sample = Reservoir(most=1, seed=1)
     sample.offer(Pair("one", "eins", 1))
     surveyed = Survey(num_pairs, 40.0, 45.0, sample, smallest_hash=1)
-    asked = wishes or {}
+    asked = overrides or {}
     return choose_fine_tuning(surveyed, base, merge(TranslateRecipe, inherit(base, ("en", "de"), asked), asked))
 
 
@@ -64,7 +64,7 @@ def test_there_is_a_plan_for_any_number_of_pairs_with_validations_on_the_way(num
 
 def test_the_bases_shape_and_search_are_kept_unless_another_search_is_asked_for() -> None:
     base = base_of(members=2)
-    recipe = recipe_of(planned(base, wishes={"decode": {"beam": 3}}))
+    recipe = recipe_of(planned(base, overrides={"decode": {"beam": 3}}))
     assert (recipe.decode.beam, recipe.decode.length_penalty, recipe.decode.extra_tokens) == (3, 0.9, 20)
     assert recipe.model.config(500) == base.info.model
     assert (recipe.model.ensemble, recipe.data.vocabulary) == (2, 500)
@@ -73,7 +73,7 @@ def test_the_bases_shape_and_search_are_kept_unless_another_search_is_asked_for(
 def test_a_base_without_dropout_gets_some_and_one_that_is_asked_for_wins() -> None:
     base = base_of(dropout=0.0)
     assert recipe_of(planned(base)).model.dropout > 0
-    assert recipe_of(planned(base, wishes={"model": {"dropout": 0.0}})).model.dropout == 0
+    assert recipe_of(planned(base, overrides={"model": {"dropout": 0.0}})).model.dropout == 0
 
 
 def test_every_choice_is_said_with_its_reason() -> None:
@@ -90,7 +90,7 @@ def test_every_choice_is_said_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "overrides",
     [
         {"model": {"d_model": 32}},
         {"data": {"vocabulary": 400}},
@@ -98,10 +98,10 @@ def test_every_choice_is_said_with_its_reason() -> None:
         {"train": {"initialise": "cooccurrence"}},
     ],
 )
-def test_what_the_base_decides_cannot_be_set(wishes: Wishes) -> None:
-    (part, keys), *_ = wishes.items()
+def test_what_the_base_decides_cannot_be_set(overrides: Overrides) -> None:
+    (part, keys), *_ = overrides.items()
     with pytest.raises(ConfigError, match=f"{part}.{next(iter(keys))}"):
-        inherit(base_of(), ("en", "de"), wishes)
+        inherit(base_of(), ("en", "de"), overrides)
 
 
 @pytest.mark.parametrize("languages", [("", ""), ("en", "de"), ("2024", "2025")])

@@ -1,4 +1,4 @@
-"""The plan: there is one for any corpus, the user's wishes win, and it says why."""
+"""The plan: there is one for any corpus, the user's overrides win, and it says why."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ def test_a_preset_that_was_asked_for_comes_whole(preset: str) -> None:
 
 
 def test_a_model_of_the_users_own_keeps_none_of_ours() -> None:
-    wishes = parse_settings(["model.d_model=64", "model.heads=4"], TranslateRecipe.known())
-    assert choose(surveyed(1000), wishes).recipe.model == make_recipe(TranslateRecipe, wishes).model
+    overrides = parse_settings(["model.d_model=64", "model.heads=4"], TranslateRecipe.known())
+    assert choose(surveyed(1000), overrides).recipe.model == make_recipe(TranslateRecipe, overrides).model
 
 
 def test_one_key_of_the_model_leaves_the_others_to_the_plan() -> None:

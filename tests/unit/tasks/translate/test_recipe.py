@@ -9,7 +9,7 @@ import pytest
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture
 from sixfold.tasks.translate.recipe import ModelConfig, TranslateRecipe
-from sixfold.training.recipe import gather_wishes, make_recipe, merge, read_recipe, shipped_recipes
+from sixfold.training.recipe import gather_overrides, make_recipe, merge, read_recipe, shipped_recipes
 
 
 def test_an_empty_recipe_is_the_base_model_of_the_paper() -> None:
@@ -89,10 +89,10 @@ def test_the_former_name_of_a_key_still_works_and_warns(
     file.write_text(f"{old_part}: {{{old_key}: {value}}}")
     for recipe, settings in ((None, [f"{before}={value}"]), (str(file), [])):
         with pytest.warns(FutureWarning, match=f"{before}.* is called {now}") as caught:
-            wishes = gather_wishes(TranslateRecipe, recipe, settings, minutes=0)
-        assert wishes == {part: {key: current}}
+            overrides = gather_overrides(TranslateRecipe, recipe, settings, minutes=0)
+        assert overrides == {part: {key: current}}
         assert len(caught) == 1
-        assert make_recipe(TranslateRecipe, wishes).model_dump()[part][key] == current
+        assert make_recipe(TranslateRecipe, overrides).model_dump()[part][key] == current
 
 
 @pytest.mark.parametrize(("before", "value", "now", "current"), RENAMED)
@@ -101,7 +101,7 @@ def test_both_names_of_a_key_at_once_are_refused(
 ) -> None:
     for settings in ([f"{before}={value}", f"{now}={current}"], [f"{now}={current}", f"{before}={value}"]):
         with pytest.raises(ConfigError, match=f"{before} and {now} are the same key") as raised:
-            gather_wishes(TranslateRecipe, None, settings, minutes=0)
+            gather_overrides(TranslateRecipe, None, settings, minutes=0)
         assert raised.value.hint == f"Leave {before} out."
 
 
@@ -112,9 +112,9 @@ def test_every_former_key_is_tested() -> None:
 @pytest.mark.parametrize("key", GONE)
 def test_a_key_that_is_gone_may_ask_for_nothing_and_is_refused_with_the_reason_otherwise(key: str) -> None:
     with pytest.warns(FutureWarning, match=f"{key} is gone: .*docs/log.md"):
-        assert gather_wishes(TranslateRecipe, None, [f"{key}=0"], minutes=0) == {}
+        assert gather_overrides(TranslateRecipe, None, [f"{key}=0"], minutes=0) == {}
     with pytest.raises(ConfigError, match=f"{key} is gone"):
-        gather_wishes(TranslateRecipe, None, [f"{key}=0.2"], minutes=0)
+        gather_overrides(TranslateRecipe, None, [f"{key}=0.2"], minutes=0)
 
 
 def test_learned_positions_too_few_for_the_longest_pair_are_refused_with_both_keys() -> None:
