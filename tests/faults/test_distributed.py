@@ -162,10 +162,12 @@ def start_two(environment: dict[str, str], start: Start) -> StartTwo:
 def test_what_is_wrong_with_the_input_is_said_once_and_without_a_traceback(
     tmp_path: Path, start_two: StartTwo
 ) -> None:
-    ranks = start_two(tmp_path / "missing.en", tmp_path / "missing.de", "-o", tmp_path / "model")
+    for name, lines in (("more.en", "one\ntwo\n"), ("fewer.de", "eins\n")):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    ranks = start_two(tmp_path / "more.en", tmp_path / "fewer.de", "-o", tmp_path / "model")
     first, second = (rank.communicate(timeout=RESUME_SECONDS)[1] for rank in ranks)
     assert [rank.returncode for rank in ranks] == [2, 1]
-    assert "missing.en" in first
+    assert "more.en has 2" in first
     assert "error: Another process of this run has ended." in second
     assert "Traceback" not in first + second
 

@@ -127,7 +127,7 @@ os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
 try:
-    sixfold.train("a", "b", sys.argv[2] + "/new")
+    sixfold.train(sys.argv[2] + "/../a", sys.argv[2] + "/../b", sys.argv[2] + "/new")
 except sixfold.errors.RequestError as error:
     print(error.message, file=sys.stderr)
 main()
@@ -139,6 +139,8 @@ def test_translating_writes_nothing_and_needs_no_right_to() -> None:
     with tempfile.TemporaryDirectory() as place:
         model = Path(place) / "model"
         shutil.copytree(MODEL, model)
+        for side in ("a", "b"):
+            Path(place, side).write_text("one\n", encoding="utf-8")
         for path in (Path(place), model, *model.iterdir()):
             path.chmod(0o555 if path.is_dir() else 0o444)
         before = {path: path.stat().st_mtime_ns for path in (model, *model.iterdir())}
