@@ -6,26 +6,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sixfold.convert.name_table import Table
 from sixfold.errors import ConfigError, ModelFolderError
-from sixfold.models.decoder_only import DecoderOnlyConfig
 from sixfold.models.folder import first_problem
+from sixfold.nn import BlockConfig
 from sixfold.nn.config import Activation
 
 Fields = Mapping[str, str]  # from our name to theirs
+Config = TypeVar("Config", bound=BlockConfig)
 
 
 @dataclass(frozen=True)
-class HuggingFaceFormat:
+class HuggingFaceFormat(Generic[Config]):
     """A class of Hugging Face's transformers: names and configuration, in both directions."""
 
     architecture: str
     model_type: str
     table: Table
-    read_config: Callable[[Mapping[str, Any]], DecoderOnlyConfig]
-    write_config: Callable[[DecoderOnlyConfig], dict[str, Any]]
+    read_config: Callable[[Mapping[str, Any]], Config]
+    write_config: Callable[[Config], dict[str, Any]]
     ignored: tuple[re.Pattern[str], ...]  # tensors that are no weights
     prefix: str = ""  # of names, which some files leave out
 
@@ -43,8 +44,6 @@ def values_of(source: str) -> Iterator[None]:
         raise ModelFolderError(f"{source} cannot be used: {first_problem(error)}") from error
 
 
-# What no class of theirs has; any other value than ours has by default is refused.
-NEVER = {"scaled_embedding": False}
 MOST_TELLING = ("positions", "norm", "norm_kind")  # of what is refused, named first
 
 
@@ -75,11 +74,10 @@ def refuse_choice(content: Mapping[str, Any], field: str, usual: object) -> None
         )
 
 
-def refuse_not_ours(config: DecoderOnlyConfig, needed: Mapping[str, object], format_name: str) -> None:
+def refuse_not_ours(config: BlockConfig, needed: Mapping[str, object], format_name: str) -> None:
     """Refuse a model of ours that a foreign class cannot express, and say why."""
     if config.key_value_heads == config.heads:
         config = config.model_copy(update={"key_value_heads": 0})  # says the same
-    needed = {**needed, **NEVER}
     for name, value in sorted(needed.items(), key=lambda item: item[0] not in MOST_TELLING):
         found = getattr(config, name)
         if found != value:

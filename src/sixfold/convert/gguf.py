@@ -205,7 +205,11 @@ def format_of(config: DecoderOnlyConfig) -> GgufFormat:
     """Return the architecture that expresses a model, or refuse with the reason."""
     format_ = LLAMA_FORMAT if config.positions == "rotary" else GPT2_FORMAT
     free = {"feed_forward_bias": config.feed_forward_bias} if format_ is LLAMA_FORMAT else {}
-    refuse_not_ours(config, {**format_.ours, "score_scale": 0.0, **free}, f"GGUF's {format_.architecture}")
+    refuse_not_ours(
+        config,
+        {**format_.ours, "score_scale": 0.0, "scaled_embedding": False, **free},
+        f"GGUF's {format_.architecture}",
+    )
     if format_ is GPT2_FORMAT and config.head_widths[0] * config.heads != config.d_model:
         raise ConfigError("GGUF's gpt2 has heads that share d_model evenly; this model sets d_k.")
     return format_

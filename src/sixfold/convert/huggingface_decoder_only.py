@@ -53,7 +53,7 @@ def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) 
     return published(config, weights, tokenizer, names, jinja, chat, origin_of(folder, format_))
 
 
-def architecture_of(content: Mapping[str, Any]) -> HuggingFaceFormat:
+def architecture_of(content: Mapping[str, Any]) -> HuggingFaceFormat[DecoderOnlyConfig]:
     """Return the table for a model's class."""
     names = content.get("architectures") or [
         name for name, format_ in FORMATS.items() if content.get("model_type") == format_.model_type
@@ -156,7 +156,7 @@ def read_jinja(folder: Path) -> str | None:
     return template if isinstance(template, str) else None
 
 
-def origin_of(folder: Path, format_: HuggingFaceFormat) -> dict[str, Json]:
+def origin_of(folder: Path, format_: HuggingFaceFormat[DecoderOnlyConfig]) -> dict[str, Json]:
     """Return what the folder says of where it came from."""
     return {"name": folder.resolve().name, "format": f"Hugging Face, {format_.architecture}"}
 
@@ -230,7 +230,7 @@ def encoder(folder: Path) -> Encode:
     return lambda text: list(engine.encode(text, add_special_tokens=False).ids)
 
 
-def format_of(config: DecoderOnlyConfig) -> HuggingFaceFormat:
+def format_of(config: DecoderOnlyConfig) -> HuggingFaceFormat[DecoderOnlyConfig]:
     """Return the class that a model of ours may be."""
     return huggingface_llama.FORMAT if config.positions == "rotary" else huggingface_gpt2.FORMAT
 

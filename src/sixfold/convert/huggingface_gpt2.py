@@ -37,7 +37,13 @@ DEFAULTS: dict[str, Any] = {  # what a config.json means that leaves a field out
     "resid_pdrop": 0.1,
     "activation_function": "gelu_new",
 }
-PLAIN = {"norm_kind": "layer", "gated": False, "feed_forward_bias": True, "key_value_heads": 0}
+PLAIN = {
+    "norm_kind": "layer",
+    "gated": False,
+    "feed_forward_bias": True,
+    "key_value_heads": 0,
+    "scaled_embedding": False,
+}
 ACTIVATIONS: dict[str, Activation] = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",

@@ -106,8 +106,9 @@ def rotary_base(content: Mapping[str, Any]) -> float:
 
 def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
     """Return config.json of the same model, or refuse a model that Llama's class cannot express."""
-    free = {"activation": config.activation, "feed_forward_bias": config.feed_forward_bias, "score_scale": 0.0}
-    refuse_not_ours(config, {**LLAMA, **free}, "Hugging Face's Llama")
+    free = {"activation": config.activation, "feed_forward_bias": config.feed_forward_bias}
+    plain = {"score_scale": 0.0, "scaled_embedding": False}
+    refuse_not_ours(config, {**LLAMA, **free, **plain}, "Hugging Face's Llama")
     content = {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     rotary = {"rope_theta": config.rotary_base, "rope_type": "default"}

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.errors import ModelFolderError
-from sixfold.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from sixfold.models.kinds import new_model
 from sixfold.models.weights import Weights, weights_of
+from sixfold.nn import BlockConfig
 
 LAYER = re.compile(r"(?<=stack\.layers\.)\d+(?=\.)")
 FUSED = "self_attention.project."  # W^Q, W^K and W^V, one below the other
@@ -44,10 +45,10 @@ class ForeignTensors(Protocol):
         """Return a tensor, in the precision it is stored in or, if it is quantised, in float32."""
 
 
-def empty_weights(config: DecoderOnlyConfig) -> Weights:
+def empty_weights(config: BlockConfig) -> Weights:
     """Return the tensors that a model has, without memory for their numbers."""
     with torch.device("meta"):
-        return weights_of(DecoderOnly(config))
+        return weights_of(new_model(config))
 
 
 def stored_parts(name: str, table: Table) -> tuple[Stored, ...]:
@@ -57,7 +58,7 @@ def stored_parts(name: str, table: Table) -> tuple[Stored, ...]:
     return tuple(replace(part, name=part.name.replace("{}", number)) for part in table[LAYER.sub("{}", name)])
 
 
-def part_sizes(name: str, whole: Tensor, config: DecoderOnlyConfig, parts: int) -> list[int]:
+def part_sizes(name: str, whole: Tensor, config: BlockConfig, parts: int) -> list[int]:
     """Return how many rows of ours each part holds."""
     if parts == 1:
         return [whole.size(0)]
@@ -67,13 +68,13 @@ def part_sizes(name: str, whole: Tensor, config: DecoderOnlyConfig, parts: int) 
     return [config.heads * d_k, shared * d_k, shared * d_v]
 
 
-def parts_of(name: str, whole: Tensor, config: DecoderOnlyConfig, table: Table) -> Iterator[tuple[Stored, Tensor]]:
+def parts_of(name: str, whole: Tensor, config: BlockConfig, table: Table) -> Iterator[tuple[Stored, Tensor]]:
     """Yield each foreign tensor that ours is made of, with its rows of ours."""
     parts = stored_parts(name, table)
     yield from zip(parts, whole.split(part_sizes(name, whole, config, len(parts))), strict=True)
 
 
-def to_theirs(weights: Weights, config: DecoderOnlyConfig, table: Table) -> Weights:
+def to_theirs(weights: Weights, config: BlockConfig, table: Table) -> Weights:
     """Return all weights under their foreign names."""
     return {
         part.name: as_theirs(part, rows, config)
@@ -82,7 +83,7 @@ def to_theirs(weights: Weights, config: DecoderOnlyConfig, table: Table) -> Weig
     }
 
 
-def as_theirs(part: Stored, rows: Tensor, config: DecoderOnlyConfig) -> Tensor:
+def as_theirs(part: Stored, rows: Tensor, config: BlockConfig) -> Tensor:
     """Return one foreign tensor."""
     if part.turned_heads:
         halves = rows.unflatten(0, (num_heads(part, config), 2, -1))
@@ -90,7 +91,7 @@ def as_theirs(part: Stored, rows: Tensor, config: DecoderOnlyConfig) -> Tensor:
     return (rows.t() if part.is_transposed else rows).contiguous()
 
 
-def as_ours(part: Stored, tensor: Tensor, config: DecoderOnlyConfig) -> Tensor:
+def as_ours(part: Stored, tensor: Tensor, config: BlockConfig) -> Tensor:
     """Return the rows of ours that a foreign tensor holds."""
     rows = tensor.t() if part.is_transposed else tensor
     if part.turned_heads:
@@ -99,14 +100,14 @@ def as_ours(part: Stored, tensor: Tensor, config: DecoderOnlyConfig) -> Tensor:
     return rows
 
 
-def num_heads(part: Stored, config: DecoderOnlyConfig) -> int:
+def num_heads(part: Stored, config: BlockConfig) -> int:
     """Return how many heads a projection has."""
     return config.heads if part.turned_heads == "query" else config.key_value_heads or config.heads
 
 
 def to_ours(
     tensors: ForeignTensors,
-    config: DecoderOnlyConfig,
+    config: BlockConfig,
     table: Table,
     source: str,
     ignored: Collection[re.Pattern[str]] = (),
@@ -130,7 +131,7 @@ def to_ours(
 def refuse_other_tensors(
     tensors: ForeignTensors,
     empty: Weights,
-    config: DecoderOnlyConfig,
+    config: BlockConfig,
     table: Table,
     source: str,
     ignored: Collection[re.Pattern[str]],

@@ -79,6 +79,7 @@ class Processor(BaseModel):
     special: SpecialIds = SpecialIds()
     decoder_start: int | None = None  # the decoder's first input, if this side is its and has one
     chat: ChatTemplate | None = None  # of models that were trained on conversations
+    max_tokens: int | None = Field(None, ge=2)  # of a text that an encoder reads, special tokens included
 
 
 Side = Literal["source", "target", "text"]  # "text" is the only side of models that go on with what they read
@@ -97,6 +98,17 @@ class Languages(BaseModel):
     target: str = ""
 
 
+class Labels(BaseModel):
+    """What the logits of a classifier or a tagger stand for, and how they become an answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    names: tuple[str, ...] = Field(min_length=1)  # of the logits, first to last
+    choice: Literal["one", "several", "number"] = "one"  # of the labels for a text; a number has one logit
+    thresholds: tuple[float, ...] = ()  # of each probability, where several labels may be chosen
+    temperature: float = Field(1.0, gt=0, allow_inf_nan=False)  # that logits are divided by
+
+
 class ModelInfo(BaseModel):
     """The content of sixfold.json. What is not needed to use the model is optional."""
 
@@ -108,6 +120,7 @@ class ModelInfo(BaseModel):
     sixfold: str = ""  # the version that wrote it
     model: SerializeAsAny[BlockConfig]
     processors: dict[Side, Processor] = TEXT_TO_TEXT
+    labels: Labels | None = Field(None, validate_default=True)
     languages: Languages = Languages()
     decode: dict[str, Json] = {}  # defaults of the search
     corpus: dict[str, Json] = {}  # names, sizes and digests of the training text
@@ -123,6 +136,16 @@ class ModelInfo(BaseModel):
         """Check the configuration by the kind of the model."""
         kind = info.data.get("kind")
         return KINDS[kind].config.model_validate(value) if kind in KINDS else value
+
+    @field_validator("labels")
+    @classmethod
+    def check_labels(cls, value: Labels | None, info: ValidationInfo) -> Labels | None:
+        """Refuse another number of labels than the model has."""
+        expected = getattr(info.data.get("model"), "labels", 0)
+        found = len(value.names) if value else 0
+        if found != expected:
+            raise ValueError(f"{found:,} labels are named; the model has {expected:,}")
+        return value
 
     @field_validator("weights")
     @classmethod

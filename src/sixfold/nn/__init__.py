@@ -5,7 +5,7 @@ from sixfold.nn.config import BlockConfig
 from sixfold.nn.dropout import Dropout
 from sixfold.nn.embedding import Embedding
 from sixfold.nn.feed_forward import FeedForward
-from sixfold.nn.heads import TokenHead
+from sixfold.nn.heads import ClassHead, ProjectionHead, SpanHead, TagHead, TokenHead
 from sixfold.nn.layer import Layer, Stack
 from sixfold.nn.masks import causal_mask, local_mask, padding_mask
 from sixfold.nn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, make_positions, sinusoids
@@ -13,15 +13,19 @@ from sixfold.nn.stems import TokenStem
 
 __all__ = [
     "BlockConfig",
+    "ClassHead",
     "Dropout",
     "Embedding",
     "FeedForward",
     "Layer",
     "LearnedPositions",
     "MultiHeadAttention",
+    "ProjectionHead",
     "RotaryPositions",
     "SinusoidalPositions",
+    "SpanHead",
     "Stack",
+    "TagHead",
     "TokenHead",
     "TokenStem",
     "attention",

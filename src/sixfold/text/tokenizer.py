@@ -17,7 +17,7 @@ from typing import Literal
 from sixfold.errors import ConfigError, DataError, ModelFolderError
 from sixfold.text.any_tokenizer import TokenizerFile
 from sixfold.text.chat import Part
-from sixfold.text.special import SpecialIds
+from sixfold.text.special import MASK, SpecialIds
 
 Subwords = Literal["bpe", "unigram", "characters", "bytes"]
 
@@ -52,8 +52,10 @@ class Tokenizer:
             self.pieces(range(processor.get_piece_size()))  # each must be text
         except (RuntimeError, UnicodeDecodeError) as error:
             raise ModelFolderError("The tokenizer is not a SentencePiece model.") from error
-        self.special = SpecialIds(processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
-        if self.special != OURS:
+        mask = processor.piece_to_id(MASK)
+        ids = processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()
+        self.special = SpecialIds(*ids, mask=mask if processor.is_control(mask) else None)
+        if SpecialIds(*ids) != OURS:
             raise ModelFolderError("The tokenizer has other reserved tokens than ours.")
         if OURS.unk in processor.piece_to_id([SPACE_MARK, "<0x00>"]):
             raise ModelFolderError("The tokenizer has no space or no byte pieces, so it would lose text.")
