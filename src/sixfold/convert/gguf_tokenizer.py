@@ -161,7 +161,10 @@ def tokens_of(tokenizer: AnyTokenizer) -> Tokens:
         return learned_tokens(tokenizer)
     assert isinstance(tokenizer, PublishedTokenizer)
     form = tokenizer.described.form
-    return byte_level_tokens(tokenizer, form) if isinstance(form, ByteLevel) else metaspace_tokens(tokenizer, form)
+    if isinstance(form, ByteLevel):
+        return byte_level_tokens(tokenizer, form)
+    assert isinstance(form, Metaspace)  # a model that generates has no other
+    return metaspace_tokens(tokenizer, form)
 
 
 def learned_tokens(tokenizer: Tokenizer) -> Tokens:

@@ -57,6 +57,8 @@ def published(
     """Put a published model together; `chat` says which template it gets."""
     content = filled_up(tokenizer_json, config.vocabulary)
     described = read_description(content)
+    if not described.form.is_lossless:
+        raise ModelFolderError("The tokenizer loses text (WordPiece), so a model that generates cannot have it.")
     template = chat_template(jinja, chat, names, described)
     special = special_ids(names, template, described)
     start = names.bos if names.starts_with_bos else None

@@ -79,7 +79,8 @@ class Processor(BaseModel):
     special: SpecialIds = SpecialIds()
     decoder_start: int | None = None  # the decoder's first input, if this side is its and has one
     chat: ChatTemplate | None = None  # of models that were trained on conversations
-    max_tokens: int | None = Field(None, ge=2)  # of a text that an encoder reads, special tokens included
+    max_tokens: int | None = Field(None, ge=3)  # of what an encoder reads, special tokens included
+    separators: int = Field(1, ge=1, le=2)  # tokens between two texts that an encoder reads together
 
 
 Side = Literal["source", "target", "text"]  # "text" is the only side of models that go on with what they read

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from sixfold.text.chat import Part
+from sixfold.text.located import Span
 from sixfold.text.special import SpecialIds
 
 TokenizerFile = Literal["tokenizer.model", "tokenizer.json"]
 
 
 class AnyTokenizer(Protocol):
-    """Raw text to token ids and back, without loss."""
+    """Raw text to token ids and back, without loss unless it says so."""
 
     @property
     def file_name(self) -> TokenizerFile:
@@ -27,6 +28,10 @@ class AnyTokenizer(Protocol):
         """The tokens that are no text."""
 
     @property
+    def is_lossless(self) -> bool:
+        """Whether every text comes back exactly."""
+
+    @property
     def space_before(self) -> bool:
         """Whether a space is put before every text, so that a first word has the tokens of any other."""
 
@@ -39,6 +44,9 @@ class AnyTokenizer(Protocol):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of several texts."""
+
+    def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
+        """Return the tokens of several texts, and which characters of the raw text each token is."""
 
     def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of texts that go on where others ended: no space is put before them."""

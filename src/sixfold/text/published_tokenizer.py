@@ -1,4 +1,4 @@
-"""The tokenizers of published models, by the package `tokenizers`: lossless, like ours.
+"""The tokenizers of published models, by the package `tokenizers`: lossless, like ours, but for WordPiece.
 
 The package gets a description that is written anew from what `tokenizer_json` knows, without the special tokens:
 nothing that people write can become one.
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from sixfold.errors import DataError, MissingExtraError, ModelFolderError
 from sixfold.text.chat import Part
+from sixfold.text.located import Span, token_spans
 from sixfold.text.special import SpecialIds
 from sixfold.text.tokenizer_json import (
     FILE_NAME,
     SPACE_MARK,
     Description,
     Form,
-    Metaspace,
     damaged,
     read_description,
 )
@@ -69,6 +69,11 @@ class PublishedTokenizer:
         return len(self.described.vocabulary) + len(self.described.special)
 
     @property
+    def is_lossless(self) -> bool:
+        """Whether every text comes back exactly."""
+        return self.described.form.is_lossless
+
+    @property
     def space_before(self) -> bool:
         """Whether a space is put before every text, and taken away again."""
         return self.described.form.space_before
@@ -91,6 +96,8 @@ class PublishedTokenizer:
     @cached_property
     def unspeakable(self) -> list[int]:
         """Bytes of UTF-8 that no token can spell: some published vocabularies lack rare control characters."""
+        if not self.is_lossless:
+            return []
         single = {raw[0] for raw in self.spelled if len(raw) == 1}
         return sorted(set(range(256)) - single - IN_NO_TEXT)
 
@@ -105,6 +112,17 @@ class PublishedTokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts."""
         return self.encode_stretches(texts, self.described.form)
+
+    def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
+        """Return the token ids of several texts, and where each token stands in the raw text."""
+        if self.is_lossless:
+            rows = self.encode_batch(texts)
+            return [
+                (row, token_spans(text, [self.spelled[token] for token in row], self.space_before))
+                for text, row in zip(texts, rows, strict=True)
+            ]
+        encoded = self.engine.encode_batch(list(texts), add_special_tokens=False)
+        return [(each.ids, each.offsets) for each in encoded]
 
     def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of texts that go on where others ended: no space is put before them."""
@@ -187,9 +205,10 @@ def make_engine(described: Description) -> Engine:
     except ImportError as error:
         raise MissingExtraError("tokenizers", "published", "The tokenizer of a published model") from error
     content = described.form.description()
-    content["model"] |= {"type": "BPE", "vocab": described.vocabulary, "merges": described.merges}
-    if isinstance(described.form, Metaspace):  # special, but the package asks for it
-        content["model"]["vocab"] = described.vocabulary | {"<unk>": described.special["<unk>"]}
+    needed = {name: described.special[name] for name in described.form.needed}
+    content["model"]["vocab"] = described.vocabulary | needed
+    if content["model"]["type"] == "BPE":
+        content["model"]["merges"] = described.merges
     try:
         engine: Engine = Engine.from_str(json.dumps(content))
     except Exception as error:  # the package raises nothing more precise

@@ -17,6 +17,7 @@ from typing import Literal
 from sixfold.errors import ConfigError, DataError, ModelFolderError
 from sixfold.text.any_tokenizer import TokenizerFile
 from sixfold.text.chat import Part
+from sixfold.text.located import Span, token_spans
 from sixfold.text.special import MASK, SpecialIds
 
 Subwords = Literal["bpe", "unigram", "characters", "bytes"]
@@ -40,6 +41,7 @@ class Tokenizer:
     """
 
     file_name: TokenizerFile = "tokenizer.model"
+    is_lossless = True
     space_before = True
 
     def __init__(self, model: bytes) -> None:
@@ -127,6 +129,14 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts."""
         return self.spell(texts, self.processor.encode)
+
+    def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
+        """Return the token ids of several texts, and where each token stands in the raw text."""
+        rows = self.encode_batch(texts)
+        return [
+            (row, token_spans(text, [self.spelled[token] for token in row], self.space_before))
+            for text, row in zip(texts, rows, strict=True)
+        ]
 
     def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of texts that go on where others ended: no space is put before them."""

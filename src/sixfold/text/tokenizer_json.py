@@ -1,4 +1,4 @@
-"""What a `tokenizer.json` says: byte-pair encoding, in the forms that published models use.
+"""What a `tokenizer.json` says: byte-pair encoding or WordPiece, in the forms that published models use.
 
 The file is read as plain data. What is not known here is refused and never reaches the package `tokenizers`.
 """
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sixfold.errors import ModelFolderError
 from sixfold.text.any_tokenizer import TokenizerFile
@@ -42,14 +42,17 @@ WORDS: dict[str, list[dict[str, Any]]] = {
     "qwen2": split_by(QWEN_2_WORDS),
 }
 SUPPORTED = (
-    "Supported: byte-level BPE with the words of GPT-2, SmolLM, Llama 3 or Qwen 2, and BPE in SentencePiece's "
-    "form with byte fallback (Llama 2)."
+    "Supported: byte-level BPE with the words of GPT-2, SmolLM, Llama 3 or Qwen 2, BPE in SentencePiece's "
+    "form with byte fallback (Llama 2), and WordPiece with BERT's words."
 )
 
 
 @dataclass(frozen=True)
 class ByteLevel:
     """Each character of a token stands for one byte (GPT-2 and its descendants)."""
+
+    is_lossless: ClassVar[bool] = True
+    needed: ClassVar[tuple[str, ...]] = ()  # special tokens that the package asks for
 
     words: str  # which of WORDS
     ignore_merges: bool = False  # a word that is a token is that token, however it would be merged
@@ -58,7 +61,7 @@ class ByteLevel:
     def description(self) -> dict[str, Any]:
         """Return the words, and that they are read as bytes."""
         words = {"type": "Sequence", "pretokenizers": WORDS[self.words]}
-        return {"pre_tokenizer": words, "model": {"ignore_merges": self.ignore_merges}}
+        return {"pre_tokenizer": words, "model": {"type": "BPE", "ignore_merges": self.ignore_merges}}
 
     def inside(self) -> ByteLevel:
         """Return the form of what stands inside a text: the same."""
@@ -84,11 +87,15 @@ class Metaspace:
     A U+2581 of the text itself would be read as a space, so its three bytes are written instead.
     """
 
+    is_lossless: ClassVar[bool] = True
+    needed: ClassVar[tuple[str, ...]] = ("<unk>",)
+
     space_before: bool = True
 
     def description(self) -> dict[str, Any]:
         """Return that what is not in the vocabulary is spelled as bytes."""
-        return {"pre_tokenizer": None, "model": {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}}
+        model = {"type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}
+        return {"pre_tokenizer": None, "model": model}
 
     def inside(self) -> Metaspace:
         """Return the form of what stands inside a text: no space is put before it."""
@@ -110,6 +117,64 @@ class Metaspace:
         return piece.replace(SPACE_MARK, " ").encode()
 
 
+@dataclass(frozen=True)
+class WordPiece:
+    """Words in pieces, the longest that fits first (BERT). It loses text: how words were spaced; where it says so
+    also case, accents and control characters; and of a word that it cannot spell everything.
+    """
+
+    is_lossless: ClassVar[bool] = False
+    space_before: ClassVar[bool] = True
+
+    unknown: str  # the token of a word that cannot be spelled
+    inside_word: str  # begins each piece of a word but the first
+    longest_word: int  # characters; a longer one is unknown
+    lowercase: bool
+    strip_accents: bool
+    clean_text: bool
+    chinese_words: bool  # every Chinese character is a word
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The special token that the package asks for."""
+        return (self.unknown,)
+
+    def description(self) -> dict[str, Any]:
+        """Return how text becomes words, and words pieces."""
+        normalizer = {
+            "type": "BertNormalizer",
+            "clean_text": self.clean_text,
+            "handle_chinese_chars": self.chinese_words,
+            "strip_accents": self.strip_accents,
+            "lowercase": self.lowercase,
+        }
+        model = {
+            "type": "WordPiece",
+            "unk_token": self.unknown,
+            "continuing_subword_prefix": self.inside_word,
+            "max_input_chars_per_word": self.longest_word,
+        }
+        return {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": model}
+
+    def inside(self) -> WordPiece:
+        """Return the form of what stands inside a text: the same."""
+        return self
+
+    def stretches(self, text: str) -> list[str]:
+        """Return the text as it is."""
+        return [text]
+
+    def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
+        """Return nothing: a text is one stretch."""
+        return []
+
+    def spell(self, piece: str) -> bytes:
+        """Return the rest of a word, or a space and the beginning of one."""
+        if piece.startswith(self.inside_word):
+            return piece[len(self.inside_word) :].encode()
+        return b" " + piece.encode()
+
+
 def is_byte_piece(piece: str) -> bool:
     """Return whether a piece stands for one byte, as <0x0A> does."""
     return re.fullmatch(r"<0x[0-9A-F]{2}>", piece) is not None
@@ -126,7 +191,7 @@ CHARACTER_OF = byte_table()
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 
-Form = ByteLevel | Metaspace
+Form = ByteLevel | Metaspace | WordPiece
 
 
 @dataclass(frozen=True)
@@ -163,19 +228,42 @@ def read_description(model: bytes) -> Description:
 def checked(content: dict[str, Any]) -> Description:
     """Return the known parts of a description."""
     model = content["model"]
-    if model.get("type", "BPE") != "BPE":
-        raise unsupported(f"a model of type {str(model['type'])[:40]!r}")
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
-        if model.get(name):
-            raise unsupported(f"a {name}")
+    kind = str(model.get("type", "BPE"))
+    if kind not in ("BPE", "WordPiece"):
+        raise unsupported(f"a model of type {kind[:40]!r}")
     special = special_tokens(content.get("added_tokens") or [])
     vocabulary = {str(piece): number(token) for piece, token in model["vocab"].items() if piece not in special}
     ids = sorted([*vocabulary.values(), *special.values()])
     if not ids or len(ids) > MOST_TOKENS or ids != list(range(len(ids))):
         raise damaged("the ids of its tokens are not 0, 1, 2 and so on.")
+    if kind == "WordPiece":
+        return Description(vocabulary, [], special, word_piece(content, special))
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        if model.get(name):
+            raise unsupported(f"a {name}")
     form = form_of(content)
     refuse_unreadable(vocabulary, special, form)
     return Description(vocabulary, [merge_of(merge) for merge in model["merges"]], special, form)
+
+
+def word_piece(content: Mapping[str, Any], special: Mapping[str, int]) -> WordPiece:
+    """Return how WordPiece reads text; only BERT's words are known."""
+    model, normalizer = content["model"], content.get("normalizer") or {}
+    if normalizer.get("type") != "BertNormalizer" or content.get("pre_tokenizer") != {"type": "BertPreTokenizer"}:
+        raise unsupported("WordPiece with other words than BERT's")
+    unknown, inside = str(model["unk_token"]), str(model.get("continuing_subword_prefix", "##"))
+    if unknown not in special or not inside:
+        raise damaged("WordPiece needs a special token for unknown words, and a sign of pieces inside a word.")
+    lowercase, accents = normalizer.get("lowercase", True), normalizer.get("strip_accents")
+    return WordPiece(
+        unknown,
+        inside,
+        number(model.get("max_input_chars_per_word", 100)),
+        lowercase=bool(lowercase),
+        strip_accents=bool(lowercase if accents is None else accents),
+        clean_text=bool(normalizer.get("clean_text", True)),
+        chinese_words=bool(normalizer.get("handle_chinese_chars", True)),
+    )
 
 
 def number(value: object) -> int:
