@@ -12,6 +12,9 @@ many requests, and how many requests are lost when it is told to end under load.
 
 Without a model, one is trained first and kept in the cache folder, as decode_speed.py does: the small one, with
 --quick the tiny one.
+
+With `--api openai` a model that generates is served instead, SmolLM2 unless --model names another, and
+generation_load.py takes the place of the first part.
 """
 
 from __future__ import annotations
@@ -23,27 +26,49 @@ import json
 import os
 import re
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote_plus
 
-from children import HERE, environment, python
+import generation_load
 from report import Record, publish, record, take_turns
-from trained import test_text, trained
+from servers import Running, server
+from trained import kept, made_once, test_text, trained
 
 ENGINES = {
     "sixfold": ["--workers", "1"],
     "sixfold-all-cores": ["--workers", "0"],
-    "one-at-a-time": ["--workers", "1", "--batch-tokens", "1"],
+    "one-at-a-time": ["--workers", "1", "--set", "serve.batch_tokens=1"],
 }
+
+
+@dataclass(frozen=True)
+class Api:
+    """How a client asks: where, with which fields beside the text, and what every answer has."""
+
+    path: str
+    text: str
+    fields: Mapping[str, object]
+    answer: str
+
+    def request(self, text: str) -> bytes:
+        """Return the request for a text."""
+        body = json.dumps({self.text: text, **self.fields}).encode()
+        head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+        return head.encode() + body
+
+
+TRANSLATE = Api("/translate", "q", {"source": "en", "target": "de"}, "translatedText")
+
+
+def write(model: Path) -> Api:
+    """Return how a short text of a model is asked for."""
+    return Api("/v1/completions", "prompt", {"model": model.name, "max_tokens": 16}, "choices")
 
 
 @dataclass
@@ -61,54 +86,7 @@ class Tally:
         return {"requests_per_second": len(self.seconds) / self.duration, **found}
 
 
-@dataclass
-class Running:
-    """A server and its workers."""
-
-    process: subprocess.Popen[str]
-    port: int
-
-    def memory(self) -> float:
-        """Return the memory of all its processes, in MiB; what they share counts once."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return sum(proportional_memory(pid) for pid in (self.process.pid, *map(int, children))) / 1024
-
-
-def proportional_memory(pid: int) -> int:
-    """Return the memory of a process in KiB."""
-    found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-    return int(found[1]) if found else 0
-
-
-@contextmanager
-def server(model: Path, *options: str, checkout: Path = HERE) -> Iterator[Running]:
-    """Start `sixfold serve` of a checkout, and end it."""
-    command = python("-m", "sixfold", "serve", model, "--port", "0", *options)
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(checkout)
-    )
-    assert process.stdout
-    try:
-        address = re.search(r":(\d+)", process.stdout.readline())
-        if address is None:
-            raise SystemExit(f"{' '.join(command)} did not start: run it with {checkout} to see why")
-        wait_until_listening(int(address[1]))
-        yield Running(process, int(address[1]))
-    finally:
-        process.kill()
-        process.wait()
-
-
-def wait_until_listening(port: int) -> None:
-    """Wait until connections are accepted, which is a moment after the address is announced."""
-    for _ in range(200):
-        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-            return
-        time.sleep(0.05)
-    raise SystemExit(f"The server announced port {port}, but did not listen there within 10 seconds.")
-
-
-async def ask(port: int, texts: Iterator[str], tally: Tally, until: float, left: list[int]) -> None:
+async def ask(port: int, requests: Iterator[bytes], api: Api, tally: Tally, until: float, left: list[int]) -> None:
     """Be a client: ask again and again until the time or the number of requests is over, or the server ends."""
     reader = writer = None
     while time.perf_counter() < until and left[0] > 0:
@@ -121,7 +99,7 @@ async def ask(port: int, texts: Iterator[str], tally: Tally, until: float, left:
             return
         began = time.perf_counter()
         try:
-            status, keeps_open = await exchange(reader, writer, next(texts))
+            status, keeps_open = await exchange(reader, writer, next(requests), api.answer)
         except (OSError, asyncio.IncompleteReadError, ValueError):
             tally.statuses["lost"] += 1
             return
@@ -138,38 +116,40 @@ async def ask(port: int, texts: Iterator[str], tally: Tally, until: float, left:
 
 
 async def exchange(
-    reader: asyncio.StreamReader | None, writer: asyncio.StreamWriter | None, text: str
+    reader: asyncio.StreamReader | None, writer: asyncio.StreamWriter | None, request: bytes, expected: str
 ) -> tuple[str, bool]:
     """Send a request and read the answer; return its status and whether the connection stays open."""
     assert reader
     assert writer
-    body = f"q={quote_plus(text)}&source=en&target=de".encode()
-    head = (
-        "POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
+    writer.write(request)
     answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = re.search(r"content-length: (\d+)", answer)
     content = await reader.readexactly(int(length[1]) if length else 0)
     status = answer.split(" ", 2)[1]
-    if status == "200" and "translatedText" not in json.loads(content):
+    if status == "200" and expected not in json.loads(content):
         raise ValueError("not an answer")
     return status, "connection: close" not in answer
 
 
-async def load(port: int, texts: Sequence[str], clients: int, seconds: float, most: int = sys.maxsize) -> Tally:
+async def load(
+    port: int,
+    texts: Sequence[str],
+    clients: int,
+    seconds: float,
+    most: int = sys.maxsize,
+    api: Api = TRANSLATE,
+) -> Tally:
     """Let so many clients ask for so long, or so often."""
-    tally, left, endless = Tally(), [most], itertools.cycle(texts)
+    tally, left, endless = Tally(), [most], itertools.cycle(map(api.request, texts))
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(clients):
-            group.create_task(ask(port, endless, tally, began + seconds, left))
+            group.create_task(ask(port, endless, api, tally, began + seconds, left))
     tally.duration = time.perf_counter() - began
     return tally
 
 
-async def load_and_end(running: Running, texts: Sequence[str], clients: int) -> Tally:
+async def load_and_end(running: Running, texts: Sequence[str], clients: int, api: Api) -> Tally:
     """Tell a server to end while clients ask."""
 
     async def end() -> None:
@@ -177,7 +157,7 @@ async def load_and_end(running: Running, texts: Sequence[str], clients: int) -> 
         os.kill(running.process.pid, signal.SIGTERM)
 
     ending = asyncio.create_task(end())
-    tally = await load(running.port, texts, clients, seconds=20)
+    tally = await load(running.port, texts, clients, seconds=20, api=api)
     await ending
     return tally
 
@@ -208,38 +188,51 @@ def all_engines(model: Path) -> Iterator[dict[str, Running]]:
     """Start a server for each engine; an idle one costs nothing."""
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(server(model, "--queue", "1000", *options))
+            name: stack.enter_context(server(model, "--set", "serve.most_waiting=1000", *options))
             for name, options in ENGINES.items()
         }
 
 
-def endurance(model: Path, texts: Sequence[str], options: argparse.Namespace) -> Iterator[Record]:
+def endurance(model: Path, texts: Sequence[str], options: argparse.Namespace, api: Api) -> Iterator[Record]:
     """Yield what an overload, many requests and an end do."""
-    with server(model, "--queue", "32") as running:
-        tally = asyncio.run(load(running.port, texts, 128, options.overload))
+    with server(model, "--set", "serve.most_waiting=32") as running:
+        tally = asyncio.run(load(running.port, texts, 128, options.overload, api=api))
         for status, count in sorted(tally.statuses.items()):
             yield record(
                 "serve_load", f"overload, 128 clients, {options.overload:g} s", "sixfold", status, [count], ""
             )
     short = [text for text in texts if len(text) < 60] or texts
     with server(model) as running:
-        asyncio.run(load(running.port, short, 32, 600, options.requests // 10))
+        asyncio.run(load(running.port, short, 32, 600, options.requests // 10, api))
         before = running.memory()
-        tally = asyncio.run(load(running.port, short, 32, 600, options.requests))
+        tally = asyncio.run(load(running.port, short, 32, 600, options.requests, api))
         case = f"{sum(tally.statuses.values()):,} requests"
         yield record("serve_load", case, "sixfold", "memory_before", [before], "MiB")
         yield record("serve_load", case, "sixfold", "memory_after", [running.memory()], "MiB")
-        tally = asyncio.run(load_and_end(running, short, 20))
+        tally = asyncio.run(load_and_end(running, short, 20, api))
         exit_code = running.process.wait(30)
         for status in ("200", "lost"):
             yield record("serve_load", "SIGTERM, 20 clients", "sixfold", status, [tally.statuses[status]], "")
         yield record("serve_load", "SIGTERM, 20 clients", "sixfold", "exit_code", [exit_code], "")
 
 
+def translating(model: Path, texts: Sequence[str], options: argparse.Namespace) -> Iterator[Record]:
+    """Yield what a server that translates carries."""
+    yield from throughput(model, texts, options)
+    yield from endurance(model, texts, options, TRANSLATE)
+
+
+def writing(model: Path, texts: Sequence[str], options: argparse.Namespace) -> Iterator[Record]:
+    """Yield what a server that generates carries."""
+    yield from generation_load.throughput(model, texts, options)
+    yield from endurance(model, texts, options, write(model))
+
+
 def main() -> None:
     """Read the options, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, help="a model folder; otherwise one is trained")
+    parser.add_argument("--api", choices=("translate", "openai"), default="translate")
+    parser.add_argument("--model", type=Path, help="a model folder; otherwise one is trained, or imported")
     parser.add_argument("--text", nargs=2, metavar="FILE", help="source and reference")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
@@ -254,9 +247,11 @@ def main() -> None:
         options.clients, options.seconds, options.rounds = [1, 32], 1.0, 1
         options.overload, options.requests = 2.0, 500
     texts, _ = test_text(options.text, options.sentences)
-    model = options.model or trained("tiny" if options.quick else "small")
-    records = [*throughput(model, texts, options), *endurance(model, texts, options)]
-    publish(records, f"serving {model.name}", options.json)
+    if options.api == "openai":
+        model, measure = options.model or made_once(kept("smollm2"), ["import", "smollm2"]), writing
+    else:
+        model, measure = options.model or trained("tiny" if options.quick else "small"), translating
+    publish([*measure(model, texts, options)], f"serving {model.name}", options.json)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ from pathlib import Path
 
 from children import HERE, Child, environment, python, started
 from report import Record, publish, record, versions
-from serve_load import load, server
+from serve_load import load
+from servers import server
 from sixfold.machine import let_threads_sleep, num_cores
 from trained import test_text, trained
 
