@@ -118,6 +118,7 @@ def generate(
     flags |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     options = read_options(flags, settings)
     refuse_unseen(options.alternatives, as_json)
+    refuse_unseen(options.prompt_scores, as_json, "decode.prompt_scores")
     refuse_together(prompt, file, chat, system)
     writer = Writer(load(model, device, precision.value), options, chat, system, as_json)
     with reader_may_leave():
@@ -240,14 +241,16 @@ class Writer:
 
     def as_record(self, written: Continuation) -> dict[str, object]:
         """Return what JSON tells of one text."""
-        return {
+        tokenizer = self.generator.tokenizer
+        scored = {"prompt_tokens": token_records(tokenizer, written.prompt_scores)}
+        return (scored if self.options.prompt_scores else {}) | {
             "text": written.text,
             "finished": written.finished,
             "log_probability": sum(written.log_probabilities),
             "num_tokens": len(written.tokens),
             "num_prompt_tokens": len(written.prompt),
             "num_forgotten": written.num_forgotten,
-            "tokens": token_records(self.generator.tokenizer, written.token_scores),
+            "tokens": token_records(tokenizer, written.token_scores),
         }
 
     def say_what_is_missing(self, written: Continuation, where: str = "") -> None:

@@ -44,10 +44,10 @@ def is_typed(file: str) -> bool:
     return file == "-" and sys.stdin.isatty()
 
 
-def refuse_unseen(alternatives: int, as_json: bool) -> None:
+def refuse_unseen(wish: int, as_json: bool, name: str = "decode.alternatives") -> None:
     """Refuse to compute what nobody will see."""
-    if alternatives and not as_json:
-        raise ConfigError("decode.alternatives are only shown in JSON.", "Add --json")
+    if wish and not as_json:
+        raise ConfigError(f"{name} are only shown in JSON.", "Add --json")
 
 
 def print_table(title: str, metrics: Sequence[tuple[str, str, str]]) -> None:

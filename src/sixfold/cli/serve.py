@@ -20,7 +20,8 @@ ACCESS = "Access"
 Models = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODEL", help="Model folders; MODEL=en-de where the folder does not name its languages."
+        metavar="MODEL",
+        help="Model folders; FOLDER=en-de where it does not name its languages, NAME=FOLDER to call it otherwise.",
     ),
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")]
@@ -52,7 +53,7 @@ AllowOrigin = Annotated[
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="A limit, listed below, such as serve.batch_tokens=512; repeatable."
+        "--set", metavar="NAME=VALUE", help="A limit, listed below, such as serve.most_texts=64; repeatable."
     ),
 ]
 
@@ -71,7 +72,9 @@ def serve(
     allow_origin: AllowOrigin = None,
     settings: Set = None,
 ) -> None:
-    """Serve models over HTTP: a web page to translate on, and the APIs of LibreTranslate and DeepL.
+    """Serve models over HTTP: a web page, and an API that many programs know.
+
+    Models that translate get the APIs of LibreTranslate and DeepL, models that generate OpenAI's.
 
     The server listens on this machine only, unless --host says otherwise; other machines then need an API key
     (--keys). On SIGTERM or Ctrl-C it finishes the requests in progress.

@@ -33,10 +33,16 @@ class GenerateOptions:
     samples: int = setting(1, "how many texts to write for each prompt", 1, 128)
     alternatives: int = setting(0, "how many of the most probable tokens to report in the place of each", 0, 100)
     slide: bool = setting(False, "forget the oldest half of a context that is full, instead of ending there")
+    prompt_scores: bool = setting(False, "report the log-probabilities of the prompt's tokens too")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", stop_strings(self.stop))
         check_bounds(self)
+        if self.prompt_scores and self.slide:
+            raise ConfigError(
+                "prompt_scores needs the whole prompt in the context, and slide forgets parts of it.",
+                "Leave one of them out.",
+            )
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class GeneratePlan:
     samples: int
     alternatives: int
     slide: bool
+    prompt_scores: bool
 
 
 def make_plan(options: GenerateOptions, defaults: GenerateConfig) -> GeneratePlan:
@@ -67,6 +74,7 @@ def make_plan(options: GenerateOptions, defaults: GenerateConfig) -> GeneratePla
         samples=options.samples,
         alternatives=options.alternatives,
         slide=options.slide,
+        prompt_scores=options.prompt_scores,
     )
 
 

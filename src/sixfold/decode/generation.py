@@ -4,7 +4,7 @@ A `Generation` is a state machine: requests join it at any step and leave it at 
 call of the engine a step. A prompt is read in chunks, so that a long one does not keep the others waiting. All
 samples of a request share the prompt's cache. A text depends on its prompt, its options and its key alone.
 
-Shapes: R rows, V vocabulary.
+Shapes: R rows, n tokens of one of them, V vocabulary.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Continuation:
         self.tokens: list[int] = []  # the end token included
         self.log_probabilities: list[float] = []  # the model's own, whatever the draws followed
         self.alternatives: list[Alternatives] = []  # as many for each token as the options ask for
+        self.prompt_scores: list[TokenScore] = []  # of the prompt's tokens but the first, where asked for
         self.finished: Finished = ""
         self.num_forgotten = 0  # tokens of the prompt and the text that slid out of the context
         self.growing = GrowingText(plan.stop, drops_space)
@@ -57,8 +58,11 @@ class Continuation:
     @property
     def token_scores(self) -> list[TokenScore]:
         """The tokens with their log-probabilities and alternatives."""
-        columns = (self.tokens, self.log_probabilities, self.alternatives)
-        return [TokenScore(*each) for each in zip(*columns, strict=True)]
+        return [self.score(place) for place in range(len(self.tokens))]
+
+    def score(self, place: int) -> TokenScore:
+        """Return the token in a place with its log-probability and alternatives."""
+        return TokenScore(self.tokens[place], self.log_probabilities[place], self.alternatives[place])
 
     def write(self, token: int, log_probability: float, alternatives: Alternatives, raw: bytes) -> None:
         """Append a token that spells these bytes; one that spells nothing is special, and ends the text."""
@@ -176,6 +180,8 @@ class Generation:
         if context is None:
             context = self.engine.new_context()
         known = min(common_length(context.tokens, prompt), len(prompt) - 1)  # the last one's numbers are needed
+        if continuations[0].plan.prompt_scores:
+            known = 0  # and here those of all
         context.cut(known)
         row = Row(context, [*prompt[known:]], continuations)
         if len(prompt) > self.engine.max_positions:
@@ -208,7 +214,9 @@ class Generation:
             if len(row.context.tokens) + len(row.chunk()) > self.engine.max_positions:
                 self.slide(row)
         hidden = in_halves(self.read, self.rows) if self.rows else []
-        ready = [(row, last) for row, last in zip(self.rows, hidden, strict=True) if not row.unread]
+        for row, states in zip(self.rows, hidden, strict=True):
+            self.score_prompt(row, states)
+        ready = [(row, states[-1]) for row, states in zip(self.rows, hidden, strict=True) if not row.unread]
         if not ready:
             return []
         self.keep_prompts(ready)
@@ -232,13 +240,26 @@ class Generation:
                 self.keep(context)
 
     def read(self, rows: Sequence[Row]) -> list[Tensor]:
-        """Read a chunk of each row; return the last hidden state (d,) of each."""
+        """Read a chunk of each row; return its hidden states (n, d)."""
         chunks = [row.chunk() for row in rows]
         hidden = self.engine.read([row.context for row in rows], chunks)
         for row in rows:
             del row.unread[:CHUNK]
-        ends = np.cumsum([len(chunk) for chunk in chunks]) - 1
-        return [hidden[end] for end in ends]
+        return [*hidden.split([len(chunk) for chunk in chunks])]
+
+    def score_prompt(self, row: Row, hidden: Tensor) -> None:
+        """Note what the model thought of the prompt's tokens after those just read (n, d), where asked for."""
+        first = row.continuations[0]
+        begin = len(row.context.tokens) - len(hidden) + 1
+        following = first.prompt[begin : begin + len(hidden)]
+        if not first.plan.prompt_scores or not following:
+            return
+        log_probs = self.engine.log_probabilities(hidden[: len(following)])
+        found = log_probs.gather(1, torch.tensor(following, device=log_probs.device)[:, None])[:, 0].tolist()
+        alternatives = most_probable(log_probs, [first.plan.alternatives] * len(following))
+        scores = [TokenScore(*each) for each in zip(following, found, alternatives, strict=True)]
+        for each in row.continuations:
+            each.prompt_scores += scores
 
     def write(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
         """Let every continuation of these rows choose its next token after the row's hidden state (d,)."""

@@ -1,14 +1,15 @@
 """The job of a worker with a decoder-only model: it writes the texts of all requests together, step by step.
 
 A request that arrives joins the running batch before the next step, and one that is cancelled leaves it then.
-Where the batch is full, prompts wait in the order in which they came.
+Where the batch is full, prompts wait. Next is one of the request with the fewest running texts, and of those the
+one that came first: a request with many prompts does not make the others wait for all of them.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from sixfold.decode.worker_protocol import Message, error_message, message_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sixfold.decode.generate import Generator
     from sixfold.decode.generate_options import GenerateOptions
     from sixfold.decode.generation import Continuation
+    from sixfold.decode.scoring import TokenScore
     from sixfold.decode.worker_process import Parent
 
 
@@ -39,6 +41,12 @@ class WaitingPrompt:
     number: int  # of the prompt in its request
     prompt: list[int]
     options: GenerateOptions
+    room: int  # tokens that each of its texts may become long
+
+    @property
+    def most_tokens(self) -> int:
+        """How many tokens its texts may have in memory: the prompt's are shared."""
+        return len(self.prompt) + self.options.samples * self.room
 
 
 @dataclass(eq=False)
@@ -48,6 +56,7 @@ class RunningText:
     request: int
     index: int  # among the texts of its request
     continuation: Continuation
+    most_tokens: int  # that it may have in memory; the prompt's count for the first text of a prompt
     cached_tokens: int  # of the prompt, to be sent with the first token
     num_tokens: int = 0
     num_characters: int = 0
@@ -56,15 +65,16 @@ class RunningText:
 class GenerateJob:
     """Writes texts for the server."""
 
-    def __init__(self, generator: Generator, texts: int, cache_bytes: int) -> None:
-        self.generator, self.most_texts = generator, texts
+    def __init__(self, generator: Generator, texts: int, cache_bytes: int, context_bytes: int) -> None:
         from sixfold.decode.kept_contexts import KeptContexts, token_bytes
 
+        self.generator, self.most_texts = generator, texts
+        self.most_tokens = context_bytes // token_bytes(generator.model.config)
         self.spelling = [each.decode("latin-1") for each in generator.tokenizer.spelling()]
         self.contexts = KeptContexts(generator.engine, cache_bytes // token_bytes(generator.model.config))
         self.generation = generator.new_generation()
         self.generation.keep = self.contexts.keep
-        self.waiting: deque[WaitingPrompt] = deque()
+        self.waiting: list[WaitingPrompt] = []  # in the order in which they came
         self.running: list[RunningText] = []
         self.events: list[Message] = []
 
@@ -100,14 +110,15 @@ class GenerateJob:
             options = GenerateOptions(**{**asked.options, "stop": tuple(asked.options["stop"])})
             prompts = [*self.read_prompts(asked)]
             self.refuse_too_long(prompts)
-            for prompt in prompts:
-                self.generation.room(prompt, make_plan(options, self.generation.defaults))
+            plan = make_plan(options, self.generation.defaults)
+            rooms = [self.generation.room(prompt, plan) for prompt in prompts]
         except SixfoldError as error:
             self.events.append({"id": request, **error_message(error)})
             return
         texts = [self.generator.tokenizer.decode(prompt) for prompt in prompts]
         self.tell(request, accepted=Accepted(texts, prompts))
-        self.waiting.extend(WaitingPrompt(request, *each, options) for each in enumerate(prompts))
+        for number, (prompt, room) in enumerate(zip(prompts, rooms, strict=True)):
+            self.waiting.append(WaitingPrompt(request, number, prompt, options, room))
 
     def read_prompts(self, asked: TextRequest) -> Iterator[list[int]]:
         """Yield the tokens of each prompt."""
@@ -133,7 +144,7 @@ class GenerateJob:
 
     def drop(self, requests: set[int]) -> None:
         """Write no more for these requests."""
-        self.waiting = deque(each for each in self.waiting if each.request not in requests)
+        self.waiting = [each for each in self.waiting if each.request not in requests]
         for text in self.running:
             if text.request in requests:
                 self.generation.remove(text.continuation)
@@ -142,19 +153,28 @@ class GenerateJob:
     def begin_waiting(self) -> None:
         """Let as many prompts join the batch as there is room for; all texts of a prompt begin together."""
         while self.waiting:
-            first = self.waiting[0]
-            if self.running and len(self.running) + first.options.samples > self.most_texts:
+            num_running = Counter(text.request for text in self.running)
+            chosen = min(self.waiting, key=lambda each: num_running[each.request])
+            if self.running and not self.has_room(chosen):
                 return
-            self.begin(self.waiting.popleft())
+            self.waiting.remove(chosen)
+            self.begin(chosen)
+
+    def has_room(self, prompt: WaitingPrompt) -> bool:
+        """Return whether the texts of a prompt fit into the batch, and what they may need into memory."""
+        num_tokens = sum(text.most_tokens for text in self.running) + prompt.most_tokens
+        return len(self.running) + prompt.options.samples <= self.most_texts and num_tokens <= self.most_tokens
 
     def begin(self, waiting: WaitingPrompt) -> None:
         """Let a prompt join the batch, after what an earlier one has left of it in memory."""
-        context = self.contexts.begin(waiting.prompt)
-        known = min(len(context.tokens), len(waiting.prompt) - 1)
-        texts = self.generation.add(waiting.prompt, waiting.options, (waiting.number,), context)
-        first = waiting.number * waiting.options.samples
-        for place, text in enumerate(texts):
-            self.running.append(RunningText(waiting.request, first + place, text, 0 if place else known))
+        prompt, options = waiting.prompt, waiting.options
+        context = self.generator.engine.new_context() if options.prompt_scores else self.contexts.begin(prompt)
+        known = min(len(context.tokens), len(prompt) - 1)
+        first, *others = self.generation.add(prompt, options, (waiting.number,), context)
+        index, room = waiting.number * options.samples, waiting.room
+        self.running.append(RunningText(waiting.request, index, first, len(prompt) + room, known))
+        for each in others:
+            self.running.append(RunningText(waiting.request, index := index + 1, each, room, 0))
 
     def step(self) -> None:
         """Write one token of every text that has read its prompt; a bug must not end the worker."""
@@ -180,9 +200,10 @@ class GenerateJob:
         if not new:
             return
         text.num_tokens, begin, text.num_characters = len(written.tokens), text.num_characters, len(written.text)
-        tokens = [self.token(written, place) for place in new if not self.is_end(written, place)]
-        news = Written(text.index, written.text[begin:], tokens, written.finished, text.cached_tokens)
-        text.cached_tokens = 0
+        tokens = [self.token(written.score(place)) for place in new if not self.is_end(written, place)]
+        news = Written(text.index, written.text[begin:], tokens, written.finished)
+        if new.start == 0:
+            news = replace(news, cached_tokens=text.cached_tokens, prompt=self.scored_prompt(written))
         self.tell(text.request, written=news)
 
     def tell(self, request: int, **news: Accepted | Written) -> None:
@@ -193,11 +214,20 @@ class GenerateJob:
         """Whether a token is the one that ends the text, which is no part of it."""
         return written.finished == "end" and place == len(written.tokens) - 1
 
-    def token(self, written: Continuation, place: int) -> WrittenToken:
+    def scored_prompt(self, written: Continuation) -> list[WrittenToken]:
+        """Return the tokens of a prompt, if their log-probabilities were asked for; the first has none."""
+        if not written.plan.prompt_scores:
+            return []
+        first = WrittenToken(written.prompt[0], self.spelling[written.prompt[0]], None)
+        return [first, *map(self.token, written.prompt_scores)]
+
+    def token(self, score: TokenScore) -> WrittenToken:
         """Return a token with its alternatives."""
-        chosen = self.record(written.tokens[place], written.log_probabilities[place])
-        others = [self.record(token, log_probability) for token, log_probability in written.alternatives[place]]
-        return WrittenToken(**message_of(chosen), alternatives=others)  # type: ignore[arg-type]
+        chosen = self.record(score.token, score.log_probability)
+        return WrittenToken(
+            **message_of(chosen),  # type: ignore[arg-type]
+            alternatives=[self.record(*each) for each in score.alternatives],
+        )
 
     def record(self, token: int, log_probability: float) -> TokenRecord:
         """Return a token with the bytes that it writes."""

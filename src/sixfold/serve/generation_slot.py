@@ -141,7 +141,7 @@ def event_from(message: Message) -> Event:
     if "accepted" in message:
         return Accepted(**cast("dict[str, Any]", message["accepted"]))
     written = cast("dict[str, Any]", message["written"])
-    return Written(**{**written, "tokens": [token_from(each) for each in written["tokens"]]})
+    return Written(**written | {name: [*map(token_from, written[name])] for name in ("tokens", "prompt")})
 
 
 def token_from(record: dict[str, Any]) -> WrittenToken:

@@ -69,7 +69,7 @@ class TokenRecord:
 
     id: int
     spelling: str  # its bytes, one character each (Latin-1); a token that is no text has none
-    log_probability: float  # the model's own
+    log_probability: float | None  # the model's own; the first token of a prompt has none
 
     @property
     def bytes(self) -> bytes:
@@ -93,3 +93,4 @@ class Written:
     tokens: list[WrittenToken] = field(default_factory=list)
     finished: str = ""  # why the text ends: end, stop or length
     cached_tokens: int = 0  # tokens of the prompt that an earlier request left in memory; told once a prompt
+    prompt: list[WrittenToken] = field(default_factory=list)  # its tokens, where asked for; told once a text

@@ -1,6 +1,7 @@
 """The log: one JSON object per line on standard error, never with text of a user.
 
 An error message may quote the text that caused it, so only the type of an error and its stack frames are logged.
+A line that cannot be written, because the disk is full or nobody reads the pipe any more, is lost: requests go on.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import json
 import logging
 import sys
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 
 
 def log(event: str, **facts: object) -> None:
     """Write one line in plain ASCII; other characters and line breaks are escaped."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    print(json.dumps({"time": now, "event": event, **facts}, default=str), file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(json.dumps({"time": now, "event": event, **facts}, default=str), file=sys.stderr, flush=True)
 
 
 def log_error(event: str, error: BaseException, **facts: object) -> None:

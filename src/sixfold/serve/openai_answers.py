@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import accumulate
 
 from sixfold.serve.job_messages import Accepted, TokenRecord, Written, WrittenToken
 from sixfold.serve.openai_fields import ChatFields, CompletionFields, SamplingFields
@@ -15,19 +16,33 @@ Record = dict[str, object]
 REASONS = {"end": "stop", "stop": "stop", "length": "length", "": None}
 
 
-@dataclass
 class Text:
-    """A text as far as it is written."""
+    """A text as far as it is written, after a prompt."""
 
-    text: str = ""
-    tokens: list[WrittenToken] = field(default_factory=list)
-    finished: str = ""
+    def __init__(self, prompt: str) -> None:
+        self.prompt, self.text, self.finished = prompt, "", ""
+        self.prompt_tokens: list[WrittenToken] = []  # where they were asked for
+        self.tokens: list[WrittenToken] = []
+        self.offsets: list[int] = []  # the character at which each token begins, counted from that of the prompt
+        self.decoder, self.end = codecs.getincrementaldecoder("utf-8")("replace"), len(prompt)
 
     def add(self, written: Written) -> None:
         """Append what a step wrote."""
         self.text += written.text
         self.tokens += written.tokens
+        self.prompt_tokens += written.prompt
         self.finished = written.finished
+        for token in written.tokens:
+            self.offsets.append(self.end)
+            self.end += len(self.decoder.decode(token.bytes))  # 0 for a token that only begins a character
+
+    @property
+    def prompt_offsets(self) -> list[int]:
+        """The character at which each token of the prompt begins; a space before the first is not in its text."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        lengths = [len(decoder.decode(token.bytes)) for token in self.prompt_tokens]
+        ends = accumulate(lengths, initial=len(self.prompt) - sum(lengths))
+        return [max(0, end) for end in ends][: len(lengths)]
 
 
 class Answer(ABC):
@@ -39,7 +54,7 @@ class Answer(ABC):
 
     def __init__(self, fields: SamplingFields, accepted: Accepted, num_texts: int) -> None:
         self.fields, self.accepted = fields, accepted
-        self.texts = [Text() for _ in range(num_texts)]
+        self.texts = [Text(accepted.prompts[index // fields.n]) for index in range(num_texts)]
         self.cached_tokens = 0  # of all prompts
         self.head: Record = {
             "id": f"{self.prefix}{secrets.token_hex(12)}",
@@ -48,28 +63,22 @@ class Answer(ABC):
         }
 
     @abstractmethod
-    def choice(self, index: int, text: str, tokens: Sequence[WrittenToken], offset: int) -> Record:
-        """Return a whole text, or one part of it that begins after so many characters."""
+    def choice(self, index: int) -> Record:
+        """Return a whole text."""
 
     @abstractmethod
-    def part(self, index: int, text: str, tokens: Sequence[WrittenToken], offset: int) -> Record:
-        """Return a part of a text that begins after so many characters."""
+    def part(self, written: Written) -> Record:
+        """Return the part of a text that a step wrote."""
 
     @abstractmethod
     def opening(self, index: int) -> Record | None:
         """Return what begins a text, before its first token."""
 
-    def prompt_number(self, index: int) -> int:
-        """Return which prompt a text continues."""
-        return index // self.fields.n
-
     def add(self, written: Written) -> Record:
         """Take note of what a step wrote, and return it as a part of a stream."""
-        text = self.texts[written.index]
-        offset = len(text.text)
-        text.add(written)
+        self.texts[written.index].add(written)
         self.cached_tokens += written.cached_tokens
-        return self.streamed(self.part(written.index, written.text, written.tokens, offset) | ending(written))
+        return self.streamed(self.part(written) | {"finish_reason": REASONS[written.finished]})
 
     def openings(self) -> list[Record]:
         """Return what begins a stream."""
@@ -93,8 +102,7 @@ class Answer(ABC):
     def whole(self) -> Record:
         """Return the answer to a request that does not stream."""
         choices = [
-            self.choice(index, each.text, each.tokens, 0) | {"finish_reason": REASONS[each.finished]}
-            for index, each in enumerate(self.texts)
+            self.choice(index) | {"finish_reason": REASONS[each.finished]} for index, each in enumerate(self.texts)
         ]
         return self.head | {"object": self.kind, "choices": choices, "usage": self.usage()}
 
@@ -117,7 +125,7 @@ class Answer(ABC):
         """Return the ids of a prompt's tokens, if they are asked for."""
         if not self.fields.return_token_ids:
             return {}
-        return {"prompt_token_ids": self.accepted.prompt_tokens[self.prompt_number(index)]}
+        return {"prompt_token_ids": self.accepted.prompt_tokens[index // self.fields.n]}
 
     def details(self, tokens: Sequence[WrittenToken]) -> list[Record]:
         """Return tokens with their log-probabilities and alternatives."""
@@ -146,41 +154,45 @@ class Completion(Answer):
         super().__init__(fields, accepted, num_texts)
         self.has_log_probabilities, self.echo = fields.logprobs is not None, fields.echo
 
-    def choice(self, index: int, text: str, tokens: Sequence[WrittenToken], offset: int) -> Record:
+    def choice(self, index: int) -> Record:
         """Return a whole text."""
-        text = self.prompt(index) + text if self.echo else text
-        return self.part(index, text, tokens, offset) | self.prompt_ids(index)
+        text = self.texts[index]
+        tokens, offsets = [*text.prompt_tokens, *text.tokens], [*text.prompt_offsets, *text.offsets]
+        return {
+            "index": index,
+            "text": text.prompt + text.text if self.echo else text.text,
+            "logprobs": self.log_probabilities(tokens, offsets),
+            **self.token_ids(text.tokens),
+            **self.prompt_ids(index),
+        }
 
-    def part(self, index: int, text: str, tokens: Sequence[WrittenToken], offset: int) -> Record:
-        """Return a part of a text."""
-        offset += len(self.prompt(index))
-        found = self.log_probabilities(tokens, offset) if self.has_log_probabilities else None
-        return {"index": index, "text": text, "logprobs": found, **self.token_ids(tokens)}
+    def part(self, written: Written) -> Record:
+        """Return the part of a text that a step wrote."""
+        offsets = self.texts[written.index].offsets
+        found = self.log_probabilities(written.tokens, offsets[len(offsets) - len(written.tokens) :])
+        return {
+            "index": written.index,
+            "text": written.text,
+            "logprobs": found,
+            **self.token_ids(written.tokens),
+        }
 
     def opening(self, index: int) -> Record | None:
         """Return the prompt, if it is asked for."""
         ids = self.prompt_ids(index)
         if not self.echo and not ids:
             return None
-        return {"index": index, "text": self.prompt(index) if self.echo else "", "logprobs": None, **ids}
+        return {"index": index, "text": self.texts[index].prompt if self.echo else "", "logprobs": None, **ids}
 
-    def prompt(self, index: int) -> str:
-        """Return the prompt that a text continues."""
-        return self.accepted.prompts[self.prompt_number(index)]
-
-    def log_probabilities(self, tokens: Sequence[WrittenToken], offset: int) -> Record:
+    def log_probabilities(self, tokens: Sequence[WrittenToken], offsets: Sequence[int]) -> Record | None:
         """Return lists with an item for each token, and beside them the form that chat has, which tells bytes."""
-        offsets = []
-        for token in tokens:
-            offsets.append(offset)
-            offset += len(token.bytes.decode(errors="ignore"))
+        if not self.has_log_probabilities:
+            return None
         return {
             "tokens": [readable(token) for token in tokens],
             "token_logprobs": [token.log_probability for token in tokens],
-            "top_logprobs": [
-                {readable(each): each.log_probability for each in (token, *token.alternatives)} for token in tokens
-            ],
-            "text_offset": offsets,
+            "top_logprobs": [alternatives(token) for token in tokens],
+            "text_offset": [*offsets],
             "content": self.details(tokens),
         }
 
@@ -194,14 +206,15 @@ class ChatCompletion(Answer):
         super().__init__(fields, accepted, num_texts)
         self.has_log_probabilities = fields.logprobs
 
-    def choice(self, index: int, text: str, tokens: Sequence[WrittenToken], offset: int) -> Record:  # noqa: ARG002
+    def choice(self, index: int) -> Record:
         """Return a whole message."""
-        message = {"role": "assistant", "content": text}
-        return {"index": index, "message": message, **self.rest(tokens), **self.prompt_ids(index)}
+        text = self.texts[index]
+        message = {"role": "assistant", "content": text.text}
+        return {"index": index, "message": message, **self.rest(text.tokens), **self.prompt_ids(index)}
 
-    def part(self, index: int, text: str, tokens: Sequence[WrittenToken], offset: int) -> Record:  # noqa: ARG002
-        """Return a part of a message."""
-        return {"index": index, "delta": {"content": text}, **self.rest(tokens)}
+    def part(self, written: Written) -> Record:
+        """Return the part of a message that a step wrote."""
+        return {"index": written.index, "delta": {"content": written.text}, **self.rest(written.tokens)}
 
     def opening(self, index: int) -> Record | None:
         """Return whose message follows."""
@@ -214,9 +227,11 @@ class ChatCompletion(Answer):
         return {"logprobs": found, **self.token_ids(tokens)}
 
 
-def ending(written: Written) -> Record:
-    """Return why a text ends, or that it does not yet."""
-    return {"finish_reason": REASONS[written.finished]}
+def alternatives(token: WrittenToken) -> Record | None:
+    """Return a token and the others of its place as texts with their log-probabilities."""
+    if token.log_probability is None:
+        return None
+    return {readable(each): each.log_probability for each in (token, *token.alternatives)}
 
 
 def readable(token: TokenRecord) -> str:

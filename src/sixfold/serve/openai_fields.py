@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from sixfold.serve.job_messages import TextRequest
@@ -49,7 +58,9 @@ class SamplingFields(BaseModel):
     seed: int | None = Field(None, ge=0, le=2**63 - 1, description="The same seed gives the same text.")
     stream: bool = Field(False, description="Send the text while it is written.")
     stream_options: StreamOptions | None = Field(None, description="include_usage: count tokens at the end.")
-    top_k: int | None = Field(None, ge=1, le=1_000_000, description="Draw from the k most probable tokens.")
+    top_k: int | None = Field(
+        None, ge=0, le=1_000_000, description="Draw from the k most probable tokens; 0: all."
+    )
     min_p: float | None = Field(None, ge=0, le=1, description="Drop tokens below this part of the best.")
     repetition_penalty: float | None = Field(None, gt=0, le=10, description="Above 1: repeat less.")
     return_token_ids: bool = Field(False, description="Add the ids of all tokens to the answer.")
@@ -63,6 +74,20 @@ class SamplingFields(BaseModel):
     service_tier: NoEffect = None
     safety_identifier: NoEffect = None
     prompt_cache_key: NoEffect = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def without_null(cls, fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """Take null as if the field were left out."""
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @field_validator("stream_options")
+    @classmethod
+    def refuse_without_stream(cls, value: StreamOptions, others: ValidationInfo) -> StreamOptions:
+        """Refuse how to stream what is not streamed."""
+        if not others.data.get("stream"):
+            raise PydanticCustomError("contradiction", "this is only for streams; add stream=true")
+        return value
 
     @property
     def num_alternatives(self) -> int | None:
@@ -109,6 +134,19 @@ class CompletionFields(SamplingFields):
     suffix: Unsupported = None
     best_of: Annotated[Literal[1] | None, Field(description="Only 1.")] = None
 
+    @field_validator("echo")
+    @classmethod
+    def refuse_streamed_prompt(cls, value: bool, others: ValidationInfo) -> bool:
+        """Refuse a stream that would begin with the log-probabilities of the prompt."""
+        if value and others.data.get("stream") and others.data.get("logprobs") is not None:
+            raise PydanticCustomError("contradiction", "the log-probabilities of a prompt cannot be streamed")
+        return value
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether the prompt's tokens are returned with their log-probabilities, as those of the text are."""
+        return self.echo and self.logprobs is not None
+
     @property
     def num_alternatives(self) -> int | None:
         """How many alternatives of each token to return."""
@@ -134,7 +172,7 @@ class CompletionFields(SamplingFields):
 
     def request(self) -> TextRequest:
         """Return what the worker is asked for."""
-        return TextRequest(prompts=self.prompts, options=self.options())
+        return TextRequest(prompts=self.prompts, options={**self.options(), "prompt_scores": self.scores_prompt})
 
 
 class TextPart(BaseModel):
@@ -191,6 +229,14 @@ class ChatFields(SamplingFields):
     tool_choice: Annotated[Literal["none", "auto"] | None, Field(description="No tools are supported.")] = None
     parallel_tool_calls: NoEffect = None
     modalities: Annotated[list[Literal["text"]] | None, Field(description="Only text.")] = None
+
+    @field_validator("top_logprobs")
+    @classmethod
+    def refuse_unseen_alternatives(cls, value: int, others: ValidationInfo) -> int:
+        """Refuse alternatives that would not be returned."""
+        if value and not others.data.get("logprobs"):
+            raise PydanticCustomError("contradiction", "these are only returned with logprobs=true")
+        return value
 
     @property
     def num_alternatives(self) -> int | None:

@@ -50,6 +50,9 @@ class ServerSettings:
     deadline_seconds: float = setting(30.0, "seconds to answer a request", 0.1, 3600)
     generation_seconds: float = setting(300.0, "seconds to answer a request to generate text", 0.1, 36_000)
     most_texts: int = setting(32, "texts that a worker generates at the same time; others wait", 1, 4096)
+    context_mebibytes: int = setting(
+        4096, "memory of a worker for the texts that it generates at the same time, in MiB", 1, 1 << 20
+    )
     cache_mebibytes: int = setting(
         256, "memory of a worker for prompts that a later request may begin with, in MiB", 0, 1 << 20
     )

@@ -118,7 +118,11 @@ async def start_workers(settings: ServerSettings) -> list[list[ConnectedWorker]]
 
 def job_limits(settings: ServerSettings) -> dict[str, int]:
     """Return what a worker that generates may use at most."""
-    return {"texts": settings.most_texts, "cache_bytes": settings.cache_mebibytes << 20}
+    return {
+        "texts": settings.most_texts,
+        "context_bytes": settings.context_mebibytes << 20,
+        "cache_bytes": settings.cache_mebibytes << 20,
+    }
 
 
 def thread_limit(settings: ServerSettings) -> dict[str, str]:

@@ -71,6 +71,16 @@ def test_json_tells_every_token_and_what_else_was_probable(command: Command, cha
         assert all(len(each["alternatives"]) == 3 for each in text["tokens"])
 
 
+def test_json_tells_the_tokens_of_the_prompt_too_where_asked(command: Command, chat_model: Path) -> None:
+    arguments = ("--json", *SHORT, "--set", "decode.prompt_scores=true")
+    code, out, _ = command("generate", chat_model, "one two", *arguments)
+    [text] = json.loads(out)["texts"]
+    generator = load(chat_model)
+    [expected] = generator.token_log_probabilities([generator.encode("one two")])
+    assert code == 0
+    assert [each["log_probability"] for each in text["prompt_tokens"]] == pytest.approx(expected, abs=1e-4)
+
+
 def test_a_message_gets_one_answer(command: Command, chat_model: Path) -> None:
     code, out, _ = command("generate", chat_model, "one two", "--chat", "--system", "eins", *SHORT)
     talk = [{"role": "system", "content": "eins"}, {"role": "user", "content": "one two"}]
@@ -112,6 +122,7 @@ def test_stop_strings_and_draws_do_what_they_say(command: Command, chat_model: P
         (("one", "--file", "x"), "A prompt and --file were given"),
         (("one", "--system", "x"), "--system is for conversations"),
         (("one", "--set", "decode.alternatives=3"), "only shown in JSON"),
+        (("one", "--set", "decode.prompt_scores=true"), "only shown in JSON"),
         (("--file", "no-such-file"), "no-such-file"),
         (("one", "--set", "decode.tempreature=1"), "Did you mean temperature"),
     ],

@@ -59,6 +59,28 @@ def test_log_probabilities_and_alternatives_are_the_models_own(writer: Writer) -
         tokens.append(token)
 
 
+def test_the_tokens_of_a_prompt_are_scored_where_that_is_asked_for(writer: Writer) -> None:
+    tokens = writer.prompt("a dog sees " * 25)
+    assert len(tokens) > CHUNK
+    context = writer.engine.new_context()
+    writer.engine.read([context], [tokens[:9]])  # known from before, and read again
+    generation = writer.generation()
+    first, second = generation.add(
+        tokens, replace(GREEDY, prompt_scores=True, alternatives=2, samples=2), context=context
+    )
+    generation.run()
+    assert first.prompt_scores == second.prompt_scores
+    assert [each.token for each in first.prompt_scores] == tokens[1:]
+    for place, each in enumerate(first.prompt_scores, start=1):
+        expected = writer.log_probabilities(tokens[:place])
+        assert each.log_probability == pytest.approx(float(expected[each.token]), abs=1e-4)
+        assert [other for other, _ in each.alternatives] == expected.topk(2).indices.tolist()
+    plain = writer.generation().add(tokens, replace(GREEDY, max_tokens=1))
+    assert plain[0].prompt_scores == []
+    with pytest.raises(ConfigError, match="slide"):
+        replace(GREEDY, prompt_scores=True, slide=True)
+
+
 def test_a_repetition_penalty_is_that_of_its_paper(writer: Writer) -> None:
     """Keskar et al. (2019) divide positive scores and multiply negative ones, which log-probabilities are."""
     from transformers import RepetitionPenaltyLogitsProcessor

@@ -77,12 +77,16 @@ def add(number: int, prompt: str | list[int], **options: object) -> Message:
 
 
 def run(
-    generator: Generator, script: Mapping[int, Sequence[Message]], num_steps: int, texts: int = 64
+    generator: Generator,
+    script: Mapping[int, Sequence[Message]],
+    num_steps: int,
+    texts: int = 64,
+    context_bytes: int = 64 * MEBIBYTE,
 ) -> ScriptedParent:
     """Return what is heard from a worker to which all this is said."""
     parent = ScriptedParent(script, num_steps)
     with pytest.raises(EOFError):
-        GenerateJob(generator, texts, MEBIBYTE).work(parent)  # type: ignore[arg-type]
+        GenerateJob(generator, texts, MEBIBYTE, context_bytes).work(parent)  # type: ignore[arg-type]
     return parent
 
 
@@ -153,6 +157,28 @@ def test_prompts_wait_in_order_where_the_batch_is_full(generator: Generator) -> 
     begun = [min(step for step, event in parent.events(number) if "written" in event) for number in range(3)]
     assert begun == sorted(set(begun))
     assert parent.tokens(0) == parent.tokens(1) == parent.tokens(2)
+
+
+def test_a_request_with_many_prompts_does_not_make_the_others_wait_for_all_of_them(generator: Generator) -> None:
+    many: Message = {
+        "add": 1,
+        "request": asdict(TextRequest(["one"] * 12, options={**OPTIONS, "max_tokens": 3, "temperature": 0})),
+    }
+    parent = run(generator, {0: [many], 1: [add(2, "two", max_tokens=3)]}, 30, texts=2)
+    done = [step for step, event in parent.events(2) if event.get("written", {}).get("finished")]
+    assert len(done) == 1
+    assert sum("written" in event for step, event in parent.events(1) if step > done[0]) > 12
+    assert len({event["written"]["index"] for _, event in parent.events(1) if "written" in event}) == 12
+
+
+def test_texts_that_may_need_more_memory_than_there_is_wait(generator: Generator) -> None:
+    bytes_of_a_token = 2 * 4 * 32 * 4  # layers, heads, a key and a value of 16 numbers each, bytes of a number
+    requests = [add(number, [1, *[310] * 99], max_tokens=5 * number) for number in (1, 2, 3)]
+    parent = run(generator, {0: requests}, 40, context_bytes=200 * bytes_of_a_token)
+    assert {message["running"] for message in parent.heard} == {0, 1}
+    assert all(map(parent.finished, (1, 2, 3)))
+    alone = run(generator, {0: [add(1, "one")]}, 12, context_bytes=1)
+    assert alone.finished(1)
 
 
 def test_a_waiting_request_that_is_cancelled_never_begins(generator: Generator) -> None:

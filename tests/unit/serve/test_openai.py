@@ -20,6 +20,7 @@ from sixfold.decode.generate_options import GenerateOptions
 if TYPE_CHECKING:
     from tests.conftest import Served
 
+KEY, OTHER = "a key that nobody guesses", "another key of ours"
 PROMPT = "one two three"
 ASKED: dict[str, Any] = {"model": "parrot", "prompt": PROMPT, "max_tokens": 12, "seed": 5}
 TALK = [{"role": "system", "content": "Count."}, {"role": "user", "content": PROMPT}]
@@ -158,6 +159,43 @@ def test_an_echo_begins_with_the_prompt(client: OpenAI) -> None:
     assert streamed(client.completions.create(**ASKED, echo=True, stream=True)) == PROMPT + plain
 
 
+def test_an_echo_with_log_probabilities_scores_the_prompt(client: OpenAI, chat_model: Path) -> None:
+    asked = {**ASKED, "prompt": [PROMPT, "four five six seven"], "temperature": 0, "max_tokens": 1}
+    generator = load(chat_model)
+    for prompt, choice in zip(
+        asked["prompt"], client.completions.create(**asked, echo=True, logprobs=1).choices, strict=True
+    ):
+        ids, found = generator.encode(prompt), choice.logprobs
+        [expected] = generator.token_log_probabilities([ids])
+        assert found.token_logprobs[0] is found.top_logprobs[0] is None
+        assert found.token_logprobs[1 : len(ids)] == pytest.approx(expected, abs=1e-4)
+        assert len(found.tokens) == len(found.token_logprobs) == len(found.text_offset) > len(ids)
+        assert all(number <= max(others.values()) for number, others in told(found)[1:])
+        assert choice.text.startswith(prompt)
+    with pytest.raises(openai.BadRequestError, match="cannot be streamed"):
+        client.completions.create(**asked, echo=True, logprobs=1, stream=True)
+
+
+def told(found: Any) -> list[tuple[float, dict[str, float]]]:
+    """Return the log-probability of each token, and those of its place."""
+    return [*zip(found.token_logprobs, found.top_logprobs, strict=True)]
+
+
+@pytest.mark.parametrize("echo", [False, True])
+def test_offsets_tell_where_tokens_begin(client: OpenAI, echo: bool) -> None:
+    asked = {**ASKED, "prompt": "größer 日本", "max_tokens": 40, "logprobs": 0}
+    whole = client.completions.create(**asked, echo=True) if echo else client.completions.create(**asked)
+    text = whole.choices[0].text if echo else "größer 日本" + whole.choices[0].text
+    found = whole.choices[0].logprobs
+    ends = [*found.text_offset[1:], len(text)]
+    for token, begin, end in zip(found.tokens, found.text_offset, ends, strict=True):
+        if token and not token.startswith("bytes:") and "\ufffd" not in text[:end]:
+            assert text[begin:end] == (token if begin else token.removeprefix(" "))
+    if not echo:
+        parts = [part.choices[0] for part in client.completions.create(**asked, stream=True)]
+        assert [offset for part in parts for offset in part.logprobs.text_offset] == found.text_offset
+
+
 def test_a_seed_gives_the_same_text_alone_and_under_load(client: OpenAI, writing_server: Served) -> None:
     alone = [client.completions.create(**{**ASKED, "seed": seed}).choices[0].text for seed in range(4)]
 
@@ -200,6 +238,10 @@ def test_an_asynchronous_stream_has_the_same_text(client: OpenAI, writing_server
         ({"presence_penalty": 0.5}, 400, "presence_penalty", None, "not supported"),
         ({"logit_bias": {"5": 1}}, 400, "logit_bias", None, "not supported"),
         ({"best_of": 3}, 400, "best_of", None, "1"),
+        ({"stream_options": {"include_usage": True}}, 400, "stream_options", None, "only for streams"),
+        ({"temperature": float("nan")}, 400, "temperature", None, "less than"),
+        ({"max_tokens": 10**400}, 400, "max_tokens", None, ""),
+        ({"prompt": {}}, 400, "prompt.str", None, ""),
         ({"extra_body": {"beam": 5}}, 400, "beam", None, "Known fields"),
         ({"prompt": "\ud800"}, 400, None, None, "surrogate"),
     ],
@@ -229,6 +271,10 @@ def test_fields_that_ask_for_nothing_are_accepted(client: OpenAI) -> None:
     assert client.chat.completions.create(
         **CHAT, tools=openai.NOT_GIVEN, response_format={"type": "text"}, store=False
     )
+    nothing = ("stop", "n", "stream", "stream_options", "logprobs", "top_logprobs", "seed", "tools", "logit_bias")
+    empty = client.chat.completions.create(**{**CHAT, "seed": None, **dict.fromkeys(nothing)})
+    assert empty.choices[0].message.content
+    assert client.completions.create(**{**ASKED, "echo": None, "best_of": None, "top_p": None}).choices
 
 
 @pytest.mark.parametrize(
@@ -240,6 +286,7 @@ def test_fields_that_ask_for_nothing_are_accepted(client: OpenAI) -> None:
         {"tools": [{"type": "function", "function": {"name": "f"}}]},
         {"response_format": {"type": "json_object"}},
         {"top_logprobs": 21, "logprobs": True},
+        {"top_logprobs": 3},
         {"reasoning_effort": "high"},
     ],
 )
@@ -283,6 +330,52 @@ def test_models_of_several_tasks_are_served_together(
         assert plain.post("/translate", json=asked).status_code == 200
         assert "Translate" in plain.get("/").text
         assert "/page/write.js" in plain.get("/write").text
+
+
+@pytest.fixture(scope="module")
+def strict(start_server: Callable[..., Served], chat_model: Path) -> Served:
+    """A server that refuses much."""
+    return start_server(
+        chat_model, keys=[KEY, OTHER], rate_limit=10, most_waiting=1, most_texts=2, generation_seconds=2.0
+    )
+
+
+ENDLESS: dict[str, Any] = {**ASKED, "prompt": [PROMPT] * 64, "n": 16, "max_tokens": 250}  # minutes of work
+
+
+def test_errors_are_the_exceptions_that_the_client_knows(strict: Served) -> None:
+    def asking(key: str) -> OpenAI:
+        return OpenAI(base_url=f"{strict.address}/v1", api_key=key, max_retries=0, timeout=60)
+
+    with asking("wrong") as client, pytest.raises(openai.AuthenticationError) as refused:
+        client.completions.create(**ASKED)
+    assert refused.value.code == "invalid_api_key"
+    with asking(KEY) as client:
+        with pytest.raises(openai.NotFoundError):
+            client.embeddings.create(model="parrot", input="x")
+        with pytest.raises(openai.APIStatusError, match="No answer within 2 s") as late:
+            client.completions.create(**ENDLESS)
+        assert late.value.status_code == 503
+        with pytest.raises(openai.APIError, match="No answer within 2 s"):
+            list(client.completions.create(**ENDLESS, stream=True))
+        while httpx.get(f"{strict.address}/v1/models", headers={"authorization": f"Bearer {KEY}"}).is_success:
+            pass
+        with pytest.raises(openai.RateLimitError, match="at most 10 requests") as limited:
+            client.models.list()
+        assert int(limited.value.response.headers["retry-after"]) >= 1
+        assert limited.value.code == "rate_limit_exceeded"
+
+
+def test_a_server_that_is_full_says_so_and_one_that_ended_a_stream_is_free(strict: Served) -> None:
+    with OpenAI(base_url=f"{strict.address}/v1", api_key=OTHER, max_retries=0, timeout=60) as client:
+        stream = client.completions.create(**ENDLESS, echo=True, stream=True)
+        assert next(iter(stream)).choices[0].text == PROMPT
+        with pytest.raises(openai.InternalServerError, match="Too many requests") as full:
+            client.completions.create(**ASKED)
+        assert full.value.status_code == 503
+        assert int(full.value.response.headers["retry-after"]) >= 1
+        stream.close()
+        assert client.with_options(max_retries=5).completions.create(**ASKED).choices
 
 
 def test_a_server_of_translation_models_has_no_openai_api(server: Served) -> None:
