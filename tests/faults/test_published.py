@@ -84,14 +84,33 @@ def mutated(raw: bytes, draw: random.Random, header: int) -> bytes:
 
 
 def changed_json(raw: bytes, draw: random.Random) -> bytes:
-    """Return a JSON object in which a value somewhere is another one."""
+    """Return JSON in which a value somewhere is another one."""
     content = json.loads(raw)
-    node, key = content, draw.choice(list(content))
+    node, key = content, draw.choice(list(content) if isinstance(content, dict) else range(len(content)))
     while isinstance(node[key], (dict, list)) and node[key] and draw.random() < 0.8:
         node = node[key]
         key = draw.choice(list(node)) if isinstance(node, dict) else draw.randrange(len(node))
     node[key] = draw.choice((None, True, -1, 0, 10**9, 10**30, 1e308, "", "x" * 1000, [], [[]], {}, {"a": 1}))
     return json.dumps(content).encode()
+
+
+def changes_of(folder: Path, draw: random.Random) -> Callable[[], Callable[[], None]]:
+    """Return what changes one of the files in a folder, and returns what takes that back."""
+    originals = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    def change() -> Callable[[], None]:
+        path = draw.choice(list(originals))
+        is_json = path.suffix == ".json" and draw.random() < 0.7
+        path.write_bytes(
+            changed_json(originals[path], draw) if is_json else mutated(originals[path], draw, header=2000)
+        )
+
+        def undo() -> None:
+            path.write_bytes(originals[path])
+
+        return undo
+
+    return change
 
 
 def refusals(read: Callable[[], object], change: Callable[[], Callable[[], None]]) -> int:
@@ -130,23 +149,24 @@ def test_mutated_folders_of_hugging_face_are_refused_or_read_and_take_no_memory(
     published: Path, seed: int
 ) -> None:
     draw = random.Random(seed)
-    originals = {path: path.read_bytes() for path in sorted(published.iterdir())}
     huggingface_decoder_only.read_folder(published, "auto")
     before = memory()
-
-    def change() -> Callable[[], None]:
-        path = draw.choice(list(originals))
-        is_json = path.suffix == ".json" and draw.random() < 0.7
-        path.write_bytes(
-            changed_json(originals[path], draw) if is_json else mutated(originals[path], draw, header=2000)
-        )
-
-        def undo() -> None:
-            path.write_bytes(originals[path])
-
-        return undo
-
+    change = changes_of(published, draw)
     assert refusals(lambda: huggingface_decoder_only.read_folder(published, "auto"), change) > NUM_MUTATIONS // 4
+    assert memory() - before < MOST_MEMORY
+
+
+def test_mutated_folders_of_encoders_are_refused_or_read_and_take_no_memory(tmp_path: Path, seed: int) -> None:
+    pytest.importorskip("transformers")
+    from tests.unit.convert.published_encoders import MEAN, as_sentences, encoder, save
+
+    from sixfold.convert.huggingface_encoder_only import read_folder
+
+    draw = random.Random(seed)
+    folder = as_sentences(save(encoder("BertModel"), tmp_path / "hf"), MEAN, "Transformer", "Pooling", "Normalize")
+    read_folder(folder)
+    before = memory()
+    assert refusals(lambda: read_folder(folder), changes_of(folder, draw)) > NUM_MUTATIONS // 4
     assert memory() - before < MOST_MEMORY
 
 

@@ -11,6 +11,7 @@ from sixfold.cli.export import print_comparisons
 
 if TYPE_CHECKING:
     from sixfold.convert.import_model import Imported
+    from sixfold.models.folder import ModelInfo
 
 
 def import_(
@@ -23,9 +24,10 @@ def import_(
         str, typer.Option(help="Chat template: the model's own (auto), none, chatml, llama-3 or zephyr.")
     ] = "auto",
 ) -> None:
-    """Import a published model: GPT-2 or Llama, as a Hugging Face folder or a GGUF file.
+    """Import a published model: GPT-2, Llama, BERT, RoBERTa, DistilBERT or MiniLM, from a Hugging Face folder,
+    or GPT-2 or Llama from a GGUF file.
 
-    Nothing of it is executed. Before it is written, its logits are compared with those of transformers, and for a
+    Nothing of it is executed. Before it is written, its answers are compared with those of transformers, and for a
     GGUF file of llama.cpp, where these are installed.
 
     Example: sixfold import smollm2 -o smol
@@ -62,5 +64,13 @@ def show(imported: Imported, folder: Path) -> None:
     print_comparisons(imported.comparisons)
     if not imported.comparisons:
         typer.echo("  compared  with nothing: pip install 'sixfold[export]' has transformers to compare with")
-    prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
-    typer.echo(f"\nNext: sixfold generate {folder} {prompt}")
+    if command := next_command(info, folder):
+        typer.echo(f"\nNext: {command}")
+
+
+def next_command(info: ModelInfo, folder: Path) -> str:
+    """Return what to type next, if there is a command for the model."""
+    if info.task == "generate":
+        prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
+        return f"sixfold generate {folder} {prompt}"
+    return ""

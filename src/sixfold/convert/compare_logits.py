@@ -1,4 +1,4 @@
-"""Proof of an import or an export of a decoder-only model: logits and tokens are those of another program.
+"""Proof of an import or an export: logits, or other answers, and tokens are those of another program.
 
 Shapes: T positions, V vocabulary.
 """
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.errors import WorkError
-from sixfold.models.decoder_only import DecoderOnly
 from sixfold.text import AnyTokenizer
 
 TOLERANCE = 1e-4  # of a logit, or where logits are large, of the largest: float32 sums in another order differ
@@ -45,9 +44,14 @@ class Comparison:
 
 @torch.inference_mode()
 def compare_logits(
-    ours: DecoderOnly, theirs: Logits, rows: Sequence[list[int]], reference: str, tolerance: float = TOLERANCE
+    ours: nn.Module,
+    theirs: Logits,
+    rows: Sequence[list[int]],
+    reference: str,
+    tolerance: float = TOLERANCE,
+    what: str = "logits",
 ) -> Comparison:
-    """Return how much the logits of two programs differ at most; too much is an error."""
+    """Return how much the logits of two programs differ at most, or other answers; too much is an error."""
     largest, scale = 0.0, 1.0
     for row in rows:
         tokens = torch.tensor([row])
@@ -57,11 +61,11 @@ def compare_logits(
         scale = max(scale, float(our.abs().max()))
     if not largest <= tolerance * scale:
         raise WorkError(
-            f"The logits differ from those of {reference} by {largest:.1e}; at most {tolerance * scale:.1e} "
+            f"The {what} differ from those of {reference} by {largest:.1e}; at most {tolerance * scale:.1e} "
             "was expected. Nothing was written."
         )
     count = sum(map(len, rows))
-    return Comparison(reference, count, "tokens' logits", "largest difference", largest, tolerance * scale)
+    return Comparison(reference, count, f"tokens' {what}", "largest difference", largest, tolerance * scale)
 
 
 def sample_rows(tokenizer: AnyTokenizer, start: int | None, max_positions: int) -> list[list[int]]:

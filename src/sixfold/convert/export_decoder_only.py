@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from sixfold.convert import gguf, huggingface_decoder_only, llama_cpp
+from sixfold.convert import gguf, huggingface_decoder_only, huggingface_folder, llama_cpp
 from sixfold.convert.compare_logits import (
     TOLERANCE,
     Comparison,
@@ -97,8 +97,8 @@ def compare_huggingface(opened: OpenModel, folder: Path) -> tuple[Comparison, ..
     """Compare a folder that was written, opened as its users will open it, with our model."""
     start = opened.side.decoder_start
     begin = [] if start is None else [start]
-    encode = huggingface_decoder_only.automatic_encoder(folder)
-    reference = huggingface_decoder_only.name_of_reference()
+    encode = huggingface_folder.automatic_encoder(folder)
+    reference = huggingface_folder.name_of_reference()
     tokens = compare_tokens(lambda text: [*begin, *opened.tokenizer.encode(text)], encode, reference)
     logits = huggingface_decoder_only.reference(folder)
     assert logits is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -16,8 +15,18 @@ from torch import Tensor
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.convert import huggingface_gpt2, huggingface_llama
 from sixfold.convert.chat_templates import as_jinja
-from sixfold.convert.compare_logits import Encode, Logits
+from sixfold.convert.compare_logits import Logits
 from sixfold.convert.foreign_config import HuggingFaceFormat, values_of
+from sixfold.convert.huggingface_folder import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    Prefixed,
+    is_installed,
+    read_optional,
+    read_tokenizer,
+    write_json,
+)
 from sixfold.convert.huggingface_tokenizer import as_tokenizer_json
 from sixfold.convert.name_table import to_ours, to_theirs
 from sixfold.convert.published import Published, TokenNames, published, whole_number
@@ -33,7 +42,6 @@ from sixfold.text.tokenizer_json import FILE_NAME, LARGEST_FILE
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 JINJA = "chat_template.jinja"
 FORMATS = {each.FORMAT.architecture: each.FORMAT for each in (huggingface_gpt2, huggingface_llama)}
 TIED_HEAD = re.compile(r"lm_head\.weight")  # some files hold the embedding twice
@@ -68,37 +76,7 @@ def architecture_of(content: Mapping[str, Any]) -> HuggingFaceFormat[DecoderOnly
     return FORMATS[names[0]]
 
 
-class Prefixed:
-    """The tensors of files whose names may leave out what all of them begin with."""
-
-    def __init__(self, files: SafetensorsFolder, prefix: str) -> None:
-        self.files = files
-        has_prefix = not prefix or any(name.startswith(prefix) for name in files.shapes())
-        self.stored = {
-            name if has_prefix or name.startswith("lm_head.") else prefix + name: name for name in files.shapes()
-        }
-
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shape of every tensor."""
-        shapes = self.files.shapes()
-        return {name: shapes[stored] for name, stored in self.stored.items()}
-
-    def read(self, name: str) -> Tensor:
-        """Return a tensor in the precision it is stored in."""
-        return self.files.read(self.stored[name])
-
-
 # The tokenizer
-
-
-def read_tokenizer(folder: Path) -> bytes:
-    """Return tokenizer.json."""
-    path = folder / FILE_NAME
-    if not path.is_file():
-        raise ModelFolderError(f"{folder} has no {FILE_NAME}.", "Tokenizers in other files are not imported.")
-    if path.stat().st_size > LARGEST_FILE:
-        raise ModelFolderError(f"{path} has more than {LARGEST_FILE:,} bytes.")
-    return path.read_bytes()
 
 
 def token_names(folder: Path, config: Mapping[str, Any]) -> TokenNames:
@@ -137,11 +115,6 @@ def puts_first(described: Mapping[str, Any], known: Mapping[str, Any], bos: int 
     return any(known.get(str(name)) == bos for name in names)
 
 
-def read_optional(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or nothing if there is no such file."""
-    return read_json(path) if path.is_file() else {}
-
-
 def read_jinja(folder: Path) -> str | None:
     """Return the text of the chat template, if there is one."""
     path = folder / JINJA
@@ -162,18 +135,6 @@ def origin_of(folder: Path, format_: HuggingFaceFormat[DecoderOnlyConfig]) -> di
 
 
 # The same model by transformers
-
-
-def name_of_reference() -> str:
-    """Return the name and version of the package."""
-    import transformers
-
-    return f"transformers {transformers.__version__}"
-
-
-def is_installed() -> bool:
-    """Whether the package is there to compare with."""
-    return importlib.util.find_spec("transformers") is not None
 
 
 def reference(folder: Path) -> Logits | None:
@@ -222,14 +183,6 @@ def logits_of(model: PreTrainedModel) -> Logits:
     return lambda tokens: cast("Tensor", model(tokens).logits[0])
 
 
-def encoder(folder: Path) -> Encode:
-    """Return the tokenizer of a folder as the package `tokenizers` has it."""
-    from tokenizers import Tokenizer
-
-    engine = Tokenizer.from_file(str(folder / FILE_NAME))
-    return lambda text: list(engine.encode(text, add_special_tokens=False).ids)
-
-
 def format_of(config: DecoderOnlyConfig) -> HuggingFaceFormat[DecoderOnlyConfig]:
     """Return the class that a model of ours may be."""
     return huggingface_llama.FORMAT if config.positions == "rotary" else huggingface_gpt2.FORMAT
@@ -272,16 +225,3 @@ def with_start(tokenizer_json: bytes, tokenizer: AnyTokenizer, start: int | None
         "special_tokens": {piece: {"id": piece, "ids": [start], "tokens": [piece]}},
     }
     return json.dumps(json.loads(tokenizer_json) | {"post_processor": processor}, ensure_ascii=False).encode()
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file."""
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def automatic_encoder(folder: Path) -> Encode:
-    """Return the tokenizer of a folder as transformers opens it."""
-    import transformers
-
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    return lambda text: list(tokenizer(text).input_ids)

@@ -1,20 +1,27 @@
-"""A Hugging Face folder or a GGUF file becomes a model folder, once its logits were compared."""
+"""A Hugging Face folder or a GGUF file becomes a model folder, once its answers were compared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from sixfold.callbacks import OnProgress, no_progress
-from sixfold.convert import gguf, huggingface_decoder_only, llama_cpp
+from sixfold.convert import (
+    gguf,
+    huggingface_decoder_only,
+    huggingface_encoder_only,
+    huggingface_folder,
+    llama_cpp,
+)
 from sixfold.convert.compare_logits import Comparison, compare_logits, compare_tokens, sample_rows
 from sixfold.convert.exported_folder import new_folder
 from sixfold.convert.gguf_file import MAGIC
 from sixfold.convert.known_models import KNOWN_MODELS, fetched
-from sixfold.convert.published import Published, write
-from sixfold.errors import ModelFolderError
+from sixfold.convert.published import FREE_CHOICES, Published, write
+from sixfold.convert.published_encoder import PublishedEncoder
+from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.decoder_only import DecoderOnly
 from sixfold.models.folder import CONFIG, Json, ModelInfo, load_any_tokenizer, load_info, load_members
 from sixfold.text.published_tokenizer import PublishedTokenizer
@@ -41,14 +48,43 @@ def import_path(path: Path, out: Path, chat: str, origin: Mapping[str, Json], on
     """Write a published model in a folder or a file as a model folder."""
     file = gguf_file_of(path)
     with new_folder(out) as temporary:
-        if file is None:
-            model = huggingface_decoder_only.read_folder(path, chat, on_progress)
-        else:
-            model = gguf.read_file(file, chat, on_progress)
-        model = replace(model, origin={**model.origin, **origin})
-        info = write(model, temporary)
-        comparisons = compare_folder(temporary, path) if file is None else compare_file(temporary, file, model)
-    return Imported(info, comparisons)
+        if file is not None:
+            return import_gguf(file, temporary, chat, origin, on_progress)
+        if huggingface_encoder_only.is_encoder(path):
+            return import_encoder(path, temporary, chat, origin, on_progress)
+        return import_decoder(path, temporary, chat, origin, on_progress)
+
+
+def import_gguf(file: Path, out: Path, chat: str, origin: Mapping[str, Json], on_progress: OnProgress) -> Imported:
+    """Write the model of a GGUF file."""
+    model = with_origin(gguf.read_file(file, chat, on_progress), origin)
+    return Imported(write(model, out), compare_file(out, file, model))
+
+
+def import_decoder(
+    path: Path, out: Path, chat: str, origin: Mapping[str, Json], on_progress: OnProgress
+) -> Imported:
+    """Write the decoder-only model of a Hugging Face folder."""
+    model = with_origin(huggingface_decoder_only.read_folder(path, chat, on_progress), origin)
+    return Imported(write(model, out), compare_folder(out, path))
+
+
+def import_encoder(
+    path: Path, out: Path, chat: str, origin: Mapping[str, Json], on_progress: OnProgress
+) -> Imported:
+    """Write the encoder-only model of a Hugging Face folder."""
+    if chat not in FREE_CHOICES:
+        raise ConfigError(f"{path} holds an encoder, which has no conversations: leave out --chat.")
+    model = with_origin(huggingface_encoder_only.read_folder(path, on_progress), origin)
+    return Imported(model.write(out), huggingface_encoder_only.compare(out, path))
+
+
+AnyPublished = TypeVar("AnyPublished", Published, PublishedEncoder)
+
+
+def with_origin(model: AnyPublished, origin: Mapping[str, Json]) -> AnyPublished:
+    """Return a model of which more is known than it says itself."""
+    return replace(model, origin={**model.origin, **origin})
 
 
 def gguf_file_of(path: Path) -> Path | None:
@@ -61,10 +97,10 @@ def gguf_file_of(path: Path) -> Path | None:
     if not path.is_dir():
         known = f"Known names: {', '.join(KNOWN_MODELS)}."
         raise ModelFolderError(f"There is no folder or file {path}, and no known model of that name.", known)
-    if (path / huggingface_decoder_only.CONFIG).is_file():
+    if (path / huggingface_folder.CONFIG).is_file():
         return None
     if (path / CONFIG).is_file():
-        raise ModelFolderError(f"{path} is a model folder of Sixfold already.", f"sixfold generate {path}")
+        raise ModelFolderError(f"{path} is a model folder of Sixfold already.", "It can be used as it is.")
     files = sorted(path.glob("*.gguf"))
     if len(files) == 1:
         return files[0]
@@ -79,9 +115,9 @@ def compare_folder(folder: Path, source: Path) -> tuple[Comparison, ...]:
     reference = huggingface_decoder_only.reference(source)
     if reference is None:
         return ()
-    tokens = compare_tokens(tokenizer.encode, huggingface_decoder_only.encoder(source), "the package tokenizers")
+    tokens = compare_tokens(tokenizer.encode, huggingface_folder.encoder(source), "the package tokenizers")
     rows = sample_rows(tokenizer, start, model.config.max_positions)
-    return tokens, compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference())
+    return tokens, compare_logits(model, reference, rows, huggingface_folder.name_of_reference())
 
 
 def compare_file(folder: Path, source: Path, published: Published) -> tuple[Comparison, ...]:
@@ -91,7 +127,7 @@ def compare_file(folder: Path, source: Path, published: Published) -> tuple[Comp
     found = []
     reference = huggingface_decoder_only.reference_of_weights(published.config, published.weights)
     if reference is not None:
-        found.append(compare_logits(model, reference, rows, huggingface_decoder_only.name_of_reference()))
+        found.append(compare_logits(model, reference, rows, huggingface_folder.name_of_reference()))
     if llama_cpp.is_installed():
         found.append(llama_cpp.compare_tokens_of(source, tokenizer))
         found.append(llama_cpp.compare_logits_of(source, model, rows))

