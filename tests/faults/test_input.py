@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sixfold.cli import main
-from sixfold.data.corpus_check import check_pairs
+from sixfold.data.checks.pairs import check_pairs
 from sixfold.data.readers import open_pairs, read_lines
 from sixfold.text import Tokenizer
 

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.set_option import read_languages
+from sixfold.cli.set_option import read_settings
+from sixfold.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sixfold.data.corpus_check import Finding, LengthStatistics, Report
-    from sixfold.data.readers import Pairs
+    from sixfold.data.checks.report import CheckRequest, Count, Finding, Lengths, Report
+    from sixfold.training.task import Task
 
 
 def check(
-    source: Annotated[
-        Path, typer.Argument(help="Source text, or one file that holds both sides; - is standard input.")
-    ],
-    target: Annotated[Path | None, typer.Argument(help="Target text, line n for line n.")] = None,
-    test: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--test",
-            metavar="SOURCE TARGET",
-            help="A test set (or two folders of them) that must not be in the text.",
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            help="As for train: source and target, one file of pairs, text, conversations, or folders."
         ),
+    ],
+    task: Annotated[str | None, typer.Option(help="What the data is for; otherwise the data tells it.")] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE or SOURCE TARGET", help="A test set that must not be in the data."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     write_clean: Annotated[
@@ -40,7 +37,7 @@ def check(
         typer.Option(
             "--write-clean",
             metavar="PREFIX",
-            help="Write the clean pairs: PREFIX.en and PREFIX.de, or PREFIX.tsv (tabs inside become spaces).",
+            help="Write what is clean: PREFIX.en and PREFIX.de, PREFIX.tsv, PREFIX.txt or PREFIX.jsonl.",
         ),
     ] = None,
     settings: Annotated[
@@ -48,78 +45,97 @@ def check(
         typer.Option("--set", metavar="NAME=VALUE", help=r"See below; for example 'data.languages=\[en, de]'."),
     ] = None,
 ) -> None:
-    """Check parallel text for faults before training on it.
+    """Check data for faults before training on it: pairs, plain text or conversations, whatever train would take.
 
-    Finds empty, overlong, duplicate and untranslated pairs, lengths that do not match, wrong scripts, control
-    characters, encoding damage, misaligned lines, and pairs that are also in a test set.
-    Reads line-aligned files, TSV, JSONL, TMX, Parquet and PO, also compressed, or folders of them.
+    Finds duplicates, empty and overlong examples, control characters, encoding damage, mixed languages, records
+    that cannot be read, and what is also in a test set; in pairs also misaligned lines and wrong lengths, in text
+    boilerplate, in conversations missing answers and contradictions.
 
-    Example: sixfold check train.en train.de --test test.en test.de --write-clean clean
+    Examples: sixfold check train.en train.de --test test.en test.de --write-clean clean; sixfold check books/
     """
-    from sixfold.data.clean import clean_paths, refuse_overwriting
-    from sixfold.data.readers import open_pairs
-
-    languages = read_languages("check", settings)
-    pairs = open_pairs(source, target, languages=languages)
-    test_pairs = open_pairs(*test, languages=languages) if test else None
-    outputs = clean_paths(write_clean, source, target) if write_clean else ()
-    refuse_overwriting(outputs, pairs.paths)
-    report = checked(pairs, test_pairs, outputs)
-    if as_json:
-        print(json.dumps(asdict(report), ensure_ascii=False))
-    else:
-        show(report, pairs.sides or ("source", "target"), len(pairs.parts) > 1)
-    if outputs:
-        kept = f"kept {report.num_clean:,} of {report.num_pairs:,} pairs"
-        print(f"{kept}: {' and '.join(map(str, outputs))}", file=sys.stderr)
-
-
-def checked(pairs: Pairs, test_pairs: Pairs | None, outputs: Sequence[Path]) -> Report:
-    """Check the pairs, and write the clean ones if there is a place for them."""
     from sixfold.cli.progress_bar import progress
-    from sixfold.data.clean import writing_pairs
-    from sixfold.data.corpus_check import check_pairs
+    from sixfold.data.checks.report import CheckRequest
+    from sixfold.data.streams import keep_pipes
+    from sixfold.tasks.registry import task_for
 
-    writing = writing_pairs(outputs) if outputs else nullcontext(lambda _: None)
-    with writing as keep, progress("checking") as on_progress:
-        return check_pairs(pairs, test_pairs, on_progress, keep=keep)
+    request = CheckRequest(
+        keep_pipes(inputs), keep_pipes(test or []), read_settings("check", settings), write_clean
+    )
+    chosen = task_for(request.inputs, task, "check")
+    refuse_unused(chosen, request)
+    with progress("checking") as on_progress:
+        report = chosen.check(request, on_progress)
+    if as_json:
+        print(json.dumps({"task": chosen.name, **report.record()}, ensure_ascii=False))
+    else:
+        show(report)
+    if report.written:
+        print(kept(report), file=sys.stderr)
 
 
-def show(report: Report, sides: tuple[str, str], has_many_files: bool) -> None:
+def refuse_unused(task: Task, request: CheckRequest) -> None:
+    """Refuse a setting that says nothing about such data."""
+    known = task.recipe.known()["data"]
+    for key in request.overrides.get("data", {}):
+        if key not in known:
+            raise ConfigError(f"data.{key} is not for data of the task {task.name}.", "Leave it out.")
+
+
+def kept(report: Report) -> str:
+    """Say what was written."""
+    counts = " and ".join(f"{count.clean:,} of {count.total:,} {count.unit}" for count in report.counts)
+    return f"kept {counts}: {' and '.join(map(str, report.written))}"
+
+
+def show(report: Report) -> None:
     """Print the report for a person."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 120)
-    for side, name, lengths in zip(("source", "target"), sides, (report.source, report.target), strict=True):
-        console.print(f"{side}{'' if name == side else f' ({name})'}: {describe(lengths)}")
+    for part, lengths in report.lengths.items():
+        name = report.names.get(part, part)
+        console.print(f"{part}{'' if name == part else f' ({name})'}: {describe(lengths)}")
+    for fact in report.facts:
+        console.print(fact)
     if report.findings:
-        console.print(table_of(report, has_many_files))
+        console.print(table_of(report))
     console.print(verdict(report))
 
 
-def describe(lengths: LengthStatistics) -> str:
-    """Return the lengths of a side as a phrase."""
+def describe(lengths: Lengths) -> str:
+    """Return lengths as a phrase."""
     return (
-        f"{lengths.mean_words:,} words a line (99% have at most {lengths.p99_words:,}), "
-        f"{lengths.mean_characters:,} characters (at most {lengths.p99_characters:,})"
+        f"{mean(lengths.mean_words)} words on average (99% have at most {lengths.p99_words:,}), "
+        f"{mean(lengths.mean_characters)} characters (at most {lengths.p99_characters:,})"
     )
 
 
-def table_of(report: Report, has_many_files: bool) -> Table:
+def mean(value: float) -> str:
+    """Return a mean with as many digits as matter."""
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def table_of(report: Report) -> Table:
     """Return the findings as a table."""
     from rich.table import Table
 
+    totals = {count.unit: count.total for count in report.counts}
     table = Table()
     table.add_column("fault", no_wrap=True)
-    table.add_column("pairs", justify="right")
+    table.add_column("found", justify="right", no_wrap=True)
     table.add_column("share", justify="right")
     table.add_column("first lines")
     table.add_column("what it means")
     for finding in report.findings:
-        first_lines = places(finding, has_many_files)
-        share = percent(finding.count, report.num_pairs)
-        table.add_row(finding.kind, f"{finding.count:,}", share, first_lines, finding.meaning)
+        found = f"{finding.count:,} {one_or_many(finding.unit, finding.count)}"
+        share = percent(finding.count, totals[finding.unit]) if finding.unit in totals else ""
+        table.add_row(finding.kind, found, share, places(finding, report.num_files > 1), finding.meaning)
     return table
+
+
+def one_or_many(unit: str, count: int) -> str:
+    """Return the unit of a count: pairs, or pair."""
+    return unit.removesuffix("s") if count == 1 else unit
 
 
 def percent(count: int, total: int) -> str:
@@ -137,12 +153,25 @@ def places(finding: Finding, has_many_files: bool) -> str:
 
 
 def verdict(report: Report) -> str:
-    """Return the report in one line."""
-    pairs = f"{report.num_pairs:,} {'pair' if report.num_pairs == 1 else 'pairs'}"
-    num_faulty = report.num_pairs - report.num_clean
-    if any(not finding.is_removed for finding in report.findings):
-        return f"{pairs}, but source and target are misaligned: fix that first."
-    if not num_faulty:
-        return f"{pairs}, and no faults were found."
-    share = percent(num_faulty, report.num_pairs)
-    return f"{pairs}, {num_faulty:,} of them ({share}) with a fault; {report.num_clean:,} are clean."
+    """Return the report in a sentence for each thing that was counted."""
+    if report.urgent:
+        return f"{amount(report.counts[0])}, but {report.urgent}"
+    if not report.findings:
+        return f"{', '.join(map(amount, report.counts))}, and no faults were found."
+    if all(count.clean == count.total for count in report.counts):
+        return f"{' and '.join(map(amount, report.counts))}: nothing need be removed."
+    return " ".join(map(sentence, report.counts))
+
+
+def amount(count: Count) -> str:
+    """Return how many there are."""
+    return f"{count.total:,} {one_or_many(count.unit, count.total)}"
+
+
+def sentence(count: Count) -> str:
+    """Return how many there are, and how many of them have a fault that is removed."""
+    faulty = count.total - count.clean
+    if not faulty:
+        return f"{amount(count)}, {'all ' if count.total > 1 else ''}clean."
+    share = percent(faulty, count.total)
+    return f"{amount(count)}, {faulty:,} of them ({share}) with a fault; {count.clean:,} {'is' if count.clean == 1 else 'are'} clean."

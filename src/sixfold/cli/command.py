@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # typer brings a click of its own in its newer versions: the one whose errors it exports.
 NoSuchOption: type[Exception] = import_module(typer.BadParameter.__module__).NoSuchOption
 
+FLAGS_OF_FILES = ("--valid", "--test")  # each takes one file or two
 RENAMED = {  # former flags whose setting has another name
     "serve": {
         "--queue": "serve.most_waiting",
@@ -52,25 +53,32 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Read the arguments; a flag that became a setting is refused with the way to say it."""
         try:
-            return super().parse_args(ctx, with_pair(args))
+            return super().parse_args(ctx, with_pairs(args))
         except NoSuchOption as error:
             refuse_former(self.name or "", str(getattr(error, "option_name", "")))
             raise
 
 
-def with_pair(args: list[str]) -> list[str]:
-    """Return arguments in which `--valid SOURCE TARGET` is `--valid SOURCE --valid TARGET`.
+def with_pairs(args: list[str]) -> list[str]:
+    """Return arguments in which `--valid SOURCE TARGET` is `--valid SOURCE --valid TARGET`, and `--test` likewise.
 
     Without anything before it, `--valid FILE INPUT` names what to validate on and what to train on.
     """
-    if "--valid" not in args:
+    for flag in FLAGS_OF_FILES:
+        args = with_pair(args, flag)
+    return args
+
+
+def with_pair(args: list[str], flag: str) -> list[str]:
+    """Return arguments in which the flag stands before each of its files."""
+    if flag not in args:
         return args
-    place = args.index("--valid")
+    place = args.index(flag)
     files = [*takewhile(lambda each: each == "-" or not each.startswith("-"), args[place + 1 :])]
     is_alone = args[0].startswith("-") and len(files) == 2
     if len(files) < 2 or is_alone:
         return args
-    return [*args[: place + 2], "--valid", *args[place + 2 :]]
+    return [*args[: place + 2], flag, *args[place + 2 :]]
 
 
 def help_of(command: Callable[..., None]) -> str:

@@ -90,7 +90,7 @@ def show_check(source: Path, target: Path) -> None:
     """Run the corpus check."""
     from sixfold.cli.check import check
 
-    check(source, target)
+    check([str(source), str(target)])
 
 
 def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:

@@ -30,8 +30,8 @@ def known_settings(command: str) -> Known:
         "translate": translate_settings,
         "generate": generate_settings,
         "score": score_settings,
-        "check": data_settings,
-        "evaluate": evaluate_settings,
+        "check": text_settings,
+        "evaluate": text_settings,
         "serve": serve_settings,
     }
     return makers[command]() if command in makers else {}
@@ -87,8 +87,8 @@ def data_settings() -> Known:
     return {"data": {"languages": MEANING}}
 
 
-def evaluate_settings() -> Known:
-    """Return how a test set may be described."""
+def text_settings() -> Known:
+    """Return how text of any kind may be described."""
     from sixfold.data.texts import SEPARATORS
 
     return {"data": {**data_settings()["data"], "documents": SEPARATORS}}

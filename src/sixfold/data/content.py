@@ -115,12 +115,16 @@ def refuse_binary(source: Input) -> None:
         raise DataError(f"{source.name} is no text: it has NUL bytes.", "Give files of plain text in UTF-8.")
 
 
-def records_of(source: Input) -> Iterator[tuple[int, Record, str]]:
-    """Yield the objects of a file of JSON Lines, each with its line and what messages call this place."""
+def rows_of(source: Input) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines of a file of JSON Lines that are not blank, each with its number and its place in words."""
     for line, text in enumerate(lines_of(source), start=1):
         if text.strip():
-            where = f"{source.name}, line {line:,}"
-            yield line, parse_record(text, where), where
+            yield line, text, f"{source.name}, line {line:,}"
+
+
+def records_of(source: Input) -> Iterator[tuple[int, Record, str]]:
+    """Yield the objects of a file of JSON Lines, each with its line and what messages call this place."""
+    return ((line, parse_record(text, where), where) for line, text, where in rows_of(source))
 
 
 def parse_record(text: str, where: str) -> Record:

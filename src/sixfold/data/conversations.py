@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from sixfold.data.content import Record, json_text, records_of
+from sixfold.data.content import Record, json_text, parse_record, rows_of
 from sixfold.data.streams import Input
 from sixfold.errors import DataError
 from sixfold.text.chat import Message, Role
@@ -37,8 +37,13 @@ class Conversations:
 
     def __iter__(self) -> Iterator[Conversation]:
         for source in self.inputs:
-            for line, record, where in records_of(source):
-                yield Conversation(messages_of(record, where), line)
+            for line, text, where in rows_of(source):
+                yield conversation_of(line, text, where)
+
+
+def conversation_of(line: int, text: str, where: str) -> Conversation:
+    """Return the conversation of a line of JSON."""
+    return Conversation(messages_of(parse_record(text, where), where), line)
 
 
 def messages_of(record: Record, where: str) -> tuple[Message, ...]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from sixfold.data.content import files_below, is_binary, json_text, kind_of, records_of, refuse_binary
+from sixfold.data.content import files_below, is_binary, json_text, kind_of, parse_record, refuse_binary, rows_of
 from sixfold.data.streams import Input, find_input, first_bytes, text_of
 from sixfold.errors import DataError
 
@@ -61,10 +60,10 @@ class Assembler:
                 yield Piece(whole[:cut], self.first_line, self.is_first, is_last=False)
                 self.begin(whole := whole[cut:], is_first=False)
 
-    def end(self) -> Iterator[Piece]:
-        """Yield the rest of the document that is open; a blank one is none."""
+    def end(self, keeps_blank: bool = False) -> Iterator[Piece]:
+        """Yield the rest of the document that is open; a blank one is none, unless it is to be kept."""
         text = "".join(self.waiting)
-        if not self.is_first or text.strip():
+        if keeps_blank or not self.is_first or text.strip():
             yield Piece(text, self.first_line, self.is_first)
         self.begin("")
 
@@ -79,67 +78,81 @@ def place_to_cut(text: str, near: int) -> int:
     return found[-1].start() if found else near
 
 
-def pieces_of_file(source: Input, is_separator: IsSeparator | None) -> Iterator[Piece]:
+def pieces_of_file(source: Input, is_separator: IsSeparator | None, keeps_blank: bool = False) -> Iterator[Piece]:
     """Yield the documents of a file of plain text; without separators it is one document."""
     assembler, begins_line = Assembler(), True
     for text in text_of(source):
         for stretch in [text] if is_separator is None else LINES.findall(text):
             if is_separator is not None and begins_line and is_separator(stretch):
-                yield from assembler.end()
+                yield from assembler.end(keeps_blank and assembler.line > 1)
                 assembler.skip(stretch)
             else:
                 yield from assembler.add(stretch)
             begins_line = stretch.endswith("\n")
-    yield from assembler.end()
+    yield from assembler.end(keeps_blank and is_separator is None)
 
 
 def pieces_of_records(source: Input) -> Iterator[Piece]:
     """Yield the documents of a file of JSON Lines, whose `text` they are."""
-    for line, record, where in records_of(source):
-        assembler = Assembler()
-        for piece in (*assembler.add(json_text(record, "text", where)), *assembler.end()):
-            yield Piece(piece.text, line, piece.is_first, piece.is_last)
+    for line, text, where in rows_of(source):
+        yield from pieces_of_row(line, text, where)
+
+
+def pieces_of_row(line: int, text: str, where: str, keeps_blank: bool = False) -> Iterator[Piece]:
+    """Yield the document of a line of JSON."""
+    assembler = Assembler()
+    for piece in (
+        *assembler.add(json_text(parse_record(text, where), "text", where)),
+        *assembler.end(keeps_blank),
+    ):
+        yield Piece(piece.text, line, piece.is_first, piece.is_last)
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file of documents: plain text, or JSON Lines whose `text` they are."""
+
+    source: Input
+    is_records: bool
+    mark: str  # what separates documents of plain text
+
+    def pieces(self, keeps_blank: bool = False) -> Iterator[Piece]:
+        """Yield the documents; a check looks at blank ones too, unless blank lines separate them."""
+        if self.is_records:
+            return pieces_of_records(self.source)
+        return pieces_of_file(self.source, separator_of(self.mark), keeps_blank and self.mark != "blank_lines")
 
 
 @dataclass(frozen=True)
 class Texts:
     """Documents that can be read again and again: every `iter()` starts from the beginning."""
 
-    inputs: tuple[Input, ...]
-    readers: tuple[Callable[[], Iterator[Piece]], ...]  # one for each input
-    separation: str  # how documents are separated, in words
+    files: tuple[TextFile, ...]
     left_out: tuple[Path, ...] = ()  # files of folders that hold no text
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The input files in order; standard input is `-`."""
-        return tuple(source.path for source in self.inputs)
+        return tuple(file.source.path for file in self.files)
 
     @property
-    def parts(self) -> tuple[Texts, ...]:
-        """The documents of each file on their own: line numbers start anew in each."""
-        return tuple(
-            Texts((source,), (read,), self.separation)
-            for source, read in zip(self.inputs, self.readers, strict=True)
-        )
+    def separation(self) -> str:
+        """How documents are separated, in words."""
+        return separation(self.files[0].mark, [file.is_records for file in self.files])
 
     def __iter__(self) -> Iterator[Piece]:
-        for read in self.readers:
-            yield from read()
+        for file in self.files:
+            yield from file.pieces()
 
 
 def open_texts(inputs: Iterable[str | Path | Input], documents: str = "auto") -> Texts:
     """Open files and folders of text; `documents` says what separates documents."""
-    files, left_out = text_files(inputs)
-    are_records = [kind_of(source) == "texts" for source in files]
-    plain = [source for source, is_record in zip(files, are_records, strict=True) if not is_record]
+    found, left_out = text_files(inputs)
+    are_records = [kind_of(source) == "texts" for source in found]
+    plain = [source for source, is_records in zip(found, are_records, strict=True) if not is_records]
     mark = find_mark(plain) if documents == "auto" else documents
-    is_separator = separator_of(mark)
-    readers = [
-        partial(pieces_of_records, source) if is_record else partial(pieces_of_file, source, is_separator)
-        for source, is_record in zip(files, are_records, strict=True)
-    ]
-    return Texts(tuple(files), tuple(readers), separation(mark, are_records), tuple(left_out))
+    files = (TextFile(source, is_records, mark) for source, is_records in zip(found, are_records, strict=True))
+    return Texts(tuple(files), tuple(left_out))
 
 
 def text_files(inputs: Iterable[str | Path | Input]) -> tuple[list[Input], list[Path]]:

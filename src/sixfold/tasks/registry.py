@@ -11,22 +11,27 @@ from sixfold.tasks.generate import Generate
 from sixfold.tasks.translate import Translate
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.setup import Request
-from sixfold.training.task import Task
+from sixfold.training.task import Inputs, Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate())}
 
 
 def choose_task(request: Request, name: str | None = None) -> Task:
     """Return the task that is asked for, that a run was begun with, or that the data is for."""
+    if name is None and request.resume:
+        return resumed_task(RunFolder(request.folder))
+    return task_for(request.inputs, name)
+
+
+def task_for(inputs: Inputs, name: str | None = None, command: str = "train") -> Task:
+    """Return the task that is asked for, or that the data is for."""
     if name is not None:
         return task_named(name)
-    if request.resume:
-        return resumed_task(RunFolder(request.folder))
-    fitting = [task for task in TASKS.values() if not request.inputs or task.detect(request.inputs)]
-    if len(fitting) == 1 or not request.inputs:  # any task refuses to learn from nothing
+    fitting = [task for task in TASKS.values() if not inputs or task.detect(inputs)]
+    if len(fitting) == 1 or not inputs:  # any task refuses to learn from nothing
         return fitting[0]
-    shown = " ".join(map(str, request.inputs))
-    commands = "\n".join(f"sixfold train {shown} --task {task.name}" for task in fitting or TASKS.values())
+    shown = " ".join(map(str, inputs))
+    commands = "\n".join(f"sixfold {command} {shown} --task {task.name}" for task in fitting or TASKS.values())
     what = "Several tasks could learn from this" if fitting else "No task knows what to do with this"
     raise ConfigError(f"{what}: {shown}.", commands)
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
+from sixfold.data.checks.report import CheckRequest, Report
 from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.data.streams import FileOrInput
 from sixfold.models.folder import Json
@@ -200,6 +201,9 @@ class Task(Protocol):
 
     def read(self, inputs: Inputs, overrides: Overrides) -> Opaque:
         """Open the examples in files; every `iter()` starts from the beginning, and `paths` are the files."""
+
+    def check(self, request: CheckRequest, on_progress: OnProgress) -> Report:
+        """Report the faults of examples, and write those that have none if there is a place for them."""
 
     def survey(self, examples: Opaque, seed: int, on_progress: OnProgress) -> Opaque:
         """Look at all examples once, count them (`num_examples`), and keep a sample."""

@@ -17,7 +17,7 @@ Run = Callable[..., tuple[int, str, str]]
 INTERRUPTED = """
 import os, signal
 from sixfold.cli import main
-from sixfold.data import corpus_check as check
+from sixfold.data.checks import pairs as check
 
 check_pairs = check.check_pairs
 
@@ -112,8 +112,8 @@ def test_it_says_which_keys_were_read_and_reads_those_that_are_asked_for(run: Ru
     assert "--set 'data.languages=[question, answer]'" in messages
     code, output, _ = run(tmp_path / "a.jsonl", "--set", "data.languages=[answer, question]")
     assert code == 0
-    assert "source (answer): 1.0 words a line" in output
-    assert "target (question): 1.0 words a line" in output
+    assert "source (answer): 1.0 words on average" in output
+    assert "target (question): 1.0 words on average" in output
 
 
 def test_it_reads_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,6 @@ def test_unreadable_input_ends_with_two_and_a_hint(run: Run, files: tuple[Path, 
     (tmp_path / "short.de").write_text("eine Katze schläft\n")
     for arguments in (
         (files[0], tmp_path / "none"),
-        (files[0],),
         (files[0], files[0]),
         (files[0], tmp_path / "short.de"),
     ):
@@ -157,6 +156,62 @@ def test_a_folder_that_is_not_there_is_named(run: Run, files: tuple[Path, Path],
     code, _, messages = run(*files, "--write-clean", tmp_path / "none" / "clean")
     assert code == 2
     assert f"There is no folder {tmp_path / 'none'}" in messages
+
+
+# Plain text and conversations
+
+
+def test_plain_text_is_known_as_train_knows_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("A cat sleeps.\nA bell \x07 rings.\n")
+    code, out, _ = run(tmp_path / "book.txt")
+    assert code == 0
+    assert "documents: one a file" in out
+    assert out.splitlines()[-1] == "2 lines, 1 of them (50.00%) with a fault; 1 is clean. 1 document, clean."
+    (tmp_path / "other.txt").write_text("A dog runs.\nA bird sings.\n")
+    _, out, _ = run(tmp_path / "book.txt", tmp_path / "other.txt")  # two files are a pair
+    assert out.splitlines()[-1].startswith("2 pairs")
+    _, out, _ = run(tmp_path / "book.txt", tmp_path / "other.txt", "--task", "generate", "--json")
+    report = json.loads(out)
+    assert (report["task"], report["num_lines"], report["num_clean"]) == ("generate", 4, 3)
+    assert (report["num_documents"], report["num_clean_documents"]) == (2, 2)
+    assert report["findings"][0]["files"] == [str(tmp_path / "book.txt")]
+
+
+def test_conversations_are_checked_against_a_test_set_and_written(run: Run, tmp_path: Path) -> None:
+    rows = [json.dumps({"prompt": f"{number}?", "response": f"{number}!"}) for number in range(5)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    (tmp_path / "test.jsonl").write_text(rows[3])
+    code, out, messages = run(
+        tmp_path / "a.jsonl", "--test", tmp_path / "test.jsonl", "--write-clean", tmp_path / "clean"
+    )
+    assert code == 0
+    assert "conversation of the test set" in out
+    assert f"kept 4 of 5 conversations: {tmp_path / 'clean.jsonl'}" in messages
+    assert (tmp_path / "clean.jsonl").read_text().splitlines() == [*rows[:3], rows[4]]
+
+
+def test_what_separates_documents_can_be_said_and_what_is_for_others_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n\nthree\n")
+    _, out, _ = run(tmp_path / "a.txt", "--set", "data.documents=blank_lines", "--json")
+    assert json.loads(out)["num_documents"] == 3
+    code, _, messages = run(tmp_path / "a.txt", "--set", "data.languages=[en, de]")
+    assert code == 2
+    assert "data.languages is not for data of the task generate" in messages
+
+
+def test_data_for_several_tasks_is_refused_with_the_commands(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one", "german": "eins"}\n')
+    code, _, messages = run(tmp_path / "a.jsonl")
+    assert code == 2
+    assert f"sixfold check {tmp_path / 'a.jsonl'} --task translate" in messages
+    assert f"sixfold check {tmp_path / 'a.jsonl'} --task generate" in messages
+
+
+def test_no_input_is_overwritten_by_clean_text(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    code, _, messages = run(tmp_path / "a.txt", "--write-clean", tmp_path / "a")
+    assert code == 2
+    assert "would replace its own input" in messages
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from sixfold.data.pair_checks import script_of
+from sixfold.data.checks.characters import script_of
 from sixfold.evaluate.metrics import bleu_tokenizer
 from sixfold.text.scripts import LANGUAGES_WITHOUT_SPACES, RANGES, SCRIPTS, script_without_spaces
 from sixfold.text.words import occurs, words

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from sixfold.callbacks import OnProgress
+from sixfold.data.checks.report import CheckRequest, Report
 from sixfold.data.content import kind_of, kinds_of
 from sixfold.data.conversations import Conversations
 from sixfold.data.shards import Corpus
@@ -14,6 +15,7 @@ from sixfold.errors import DataError
 from sixfold.models.folder import Json, ModelInfo, save_model, weight_files
 from sixfold.settings import Overrides
 from sixfold.tasks.generate.card import model_card
+from sixfold.tasks.generate.check import check
 from sixfold.tasks.generate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.generate.learner import GenerateLearner
 from sixfold.tasks.generate.plan import choose
@@ -55,6 +57,12 @@ class Generate:
         if True in are_conversations:
             return Conversations(tuple(files), tuple(left_out))
         return open_texts(inputs, str(overrides.get("data", {}).get("documents", "auto")))
+
+    def check(self, request: CheckRequest, on_progress: OnProgress) -> Report:
+        """Check text or conversations for faults, and write what is clean if there is a place for it."""
+        examples = self.read(request.inputs, request.overrides)
+        test = self.read(request.test, request.overrides) if request.test else None
+        return check(examples, test, request.prefix, on_progress)
 
     def survey(self, examples: Examples, seed: int, on_progress: OnProgress) -> Survey:  # noqa: ARG002  # nothing is drawn
         """Count what there is and keep a sample."""

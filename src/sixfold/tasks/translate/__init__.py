@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from sixfold.callbacks import OnProgress
+from sixfold.data.checks.clean import pair_paths, refuse_overwriting, writing_pairs
+from sixfold.data.checks.pairs import check_pairs
+from sixfold.data.checks.report import CheckRequest, Report
 from sixfold.data.content import kinds_of
 from sixfold.data.languages import asked_languages
 from sixfold.data.readers import Pairs, open_pairs
@@ -53,6 +57,18 @@ class Translate:
     def read(self, inputs: Inputs, overrides: Overrides) -> Pairs:
         """Open parallel text, in the languages that are asked for."""
         return open_pairs(*inputs, languages=asked_languages(overrides.get("data", {}).get("languages")))
+
+    def check(self, request: CheckRequest, on_progress: OnProgress) -> Report:
+        """Check parallel text for faults, and write the clean pairs if there is a place for them."""
+        pairs = self.read(request.inputs, request.overrides)
+        test = self.read(request.test, request.overrides) if request.test else None
+        if request.prefix is None:
+            return check_pairs(pairs, test, on_progress)
+        source, *target = map(Path, request.inputs)
+        paths = pair_paths(request.prefix, source, *target)
+        refuse_overwriting(paths, pairs.paths)
+        with writing_pairs(paths) as keep:
+            return replace(check_pairs(pairs, test, on_progress, keep=keep), written=paths)
 
     def survey(self, examples: Pairs, seed: int, on_progress: OnProgress) -> Survey:
         """Count the pairs and keep a sample."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sixfold.data.checks.report import Place
 
 Lengths = NDArray[np.int64]
 
@@ -33,7 +34,7 @@ class MisalignedRun:
     """Consecutive windows with the same misalignment, and the place of the first pair."""
 
     state: int  # the shift, or UNRELATED
-    place: tuple[Path, int]  # file and line
+    place: Place
     num_windows: int = 0
 
     @property
@@ -63,9 +64,7 @@ class AlignmentMonitor:
     def __init__(self) -> None:
         self.run: MisalignedRun | None = None
 
-    def add(
-        self, source: Lengths, target: Lengths, place_of: Callable[[int], tuple[Path, int]]
-    ) -> Iterator[MisalignedRun]:
+    def add(self, source: Lengths, target: Lengths, place_of: Callable[[int], Place]) -> Iterator[MisalignedRun]:
         """Take the lengths of the next pairs, and yield the long runs that ended among them."""
         source_logs, target_logs = np.log(source + 1.0), np.log(target + 1.0)
         for start in range(REACH, len(source) - REACH - WINDOW + 1, WINDOW):

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sixfold.data import corpus_check
-from sixfold.data.clean import clean_paths, writing_pairs
-from sixfold.data.corpus_check import Finding, Limits, Report, check_pairs
+from sixfold.data.checks import report as reports
+from sixfold.data.checks.characters import has_encoding_damage
+from sixfold.data.checks.clean import pair_paths, writing_pairs
+from sixfold.data.checks.pairs import Limits, check_pairs
+from sixfold.data.checks.report import Count, Finding, Report
 from sixfold.data.hash_sets import SeenHashes, hash_texts
-from sixfold.data.pair_checks import has_encoding_damage
 from sixfold.data.readers import Pair, Pairs, open_pairs
 from sixfold.errors import WorkError
 
@@ -77,7 +78,7 @@ def clean(pairs: Pairs, test: Pairs | None = None) -> list[Pair]:
 def test_a_healthy_corpus_has_no_findings(tmp_path: Path) -> None:
     report = check_pairs(corpus(tmp_path, healthy(3000)))
     assert report.findings == ()
-    assert report.num_pairs == report.num_clean == 3000
+    assert report.counts == (Count("pairs", total=3000, clean=3000),)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_each_fault_is_found_where_it_is_and_is_removed(kind: str, pair: Sides, 
     pairs[122] = pair
     report = check_pairs(corpus(tmp_path, pairs))
     assert [(finding.kind, finding.count, finding.lines) for finding in report.findings] == [(kind, 1, (123,))]
-    assert report.num_clean == 499
+    assert report.counts[0].clean == 499
 
 
 @pytest.mark.parametrize(
@@ -144,8 +145,8 @@ def test_lines_are_told_with_their_files(tmp_path: Path) -> None:
 
 def test_limits_can_be_chosen(tmp_path: Path) -> None:
     pairs = corpus(tmp_path, [("one two three", "eins zwei drei"), ("four", "vier")])
-    assert check_pairs(pairs, limits=Limits(max_words=2)).num_clean == 1
-    assert check_pairs(pairs, limits=Limits(max_characters=10)).num_clean == 1
+    assert check_pairs(pairs, limits=Limits(max_words=2)).counts[0].clean == 1
+    assert check_pairs(pairs, limits=Limits(max_characters=10)).counts[0].clean == 1
 
 
 # What is normal is learned
@@ -245,7 +246,7 @@ def test_a_hash_takes_eight_bytes_and_the_arrays_stay_few() -> None:
 def test_duplicates_are_found_across_batches_and_the_first_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus_check, "BATCH_PAIRS", 100)
+    monkeypatch.setattr(reports, "BATCH_EXAMPLES", 100)
     pairs = healthy(450)
     pairs[333] = pairs[12]
     pairs[440] = pairs[12]
@@ -323,7 +324,7 @@ def test_targets_of_one_length_are_aligned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "num_faulty"), [("multi30k", 5), ("tatoeba-en-de", 0)])
 def test_real_corpora_are_nearly_clean_and_never_called_misaligned(name: str, num_faulty: int) -> None:
     report = check_pairs(open_pairs(SHARED / name / "train.en.gz", SHARED / name / "train.de.gz"))
-    assert report.num_pairs - report.num_clean == num_faulty
+    assert report.counts[0].total - report.counts[0].clean == num_faulty
     assert found(report, "misaligned") is None
 
 
@@ -335,13 +336,13 @@ def test_clean_pairs_are_those_without_a_fault_in_their_order(tmp_path: Path) ->
     kept: list[Pair] = []
     report = check_pairs(pairs, keep=kept.append)
     assert [pair.line for pair in kept] == [*range(1, 101), *range(102, 152)]
-    assert len(kept) == report.num_clean == 150
+    assert len(kept) == report.counts[0].clean == 150
 
 
 def test_lengths_are_those_that_numpy_computes(tmp_path: Path) -> None:
     pairs = healthy(777)
     report = check_pairs(corpus(tmp_path, pairs))
-    for statistics, side in ((report.source, 0), (report.target, 1)):
+    for statistics, side in ((report.lengths["source"], 0), (report.lengths["target"], 1)):
         words = [len(pair[side].split()) for pair in pairs]
         characters = [len(pair[side]) for pair in pairs]
         assert statistics.mean_words == round(float(np.mean(words)), 1)
@@ -351,7 +352,7 @@ def test_lengths_are_those_that_numpy_computes(tmp_path: Path) -> None:
 
 
 def test_the_tick_tells_how_many_pairs_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_check, "BATCH_PAIRS", 100)
+    monkeypatch.setattr(reports, "BATCH_EXAMPLES", 100)
     ticks: list[int] = []
     check_pairs(corpus(tmp_path, healthy(250)), on_progress=ticks.append)
     assert ticks == [100, 200, 250]
@@ -427,6 +428,6 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path: Path) -> None:
     ],
 )
 def test_clean_files_are_named_after_the_originals(source: str, target: str | None, names: list[str]) -> None:
-    paths = clean_paths(Path("out/clean"), Path(source), Path(target) if target else None)
+    paths = pair_paths(Path("out/clean"), Path(source), Path(target) if target else None)
     assert [path.name for path in paths] == names
     assert {path.parent for path in paths} == {Path("out")}
