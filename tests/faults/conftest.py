@@ -39,6 +39,14 @@ SETTINGS = (
     "train.patience=0",
 )  # fmt: skip
 
+TEXT_SETTINGS = (
+    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0.1",
+    "data.vocabulary=300", "data.context=32",
+    "train.steps=60", "train.checkpoint_every=5", "train.warmup_steps=10", "train.batch_tokens=256",
+    "train.learning_rate=0.002", "train.average=5", "train.ema=0.99", "train.dropout_warmup=0.5",
+    "train.valid_tokens=256", "train.patience=0",
+)  # fmt: skip
+
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -163,6 +171,22 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
+def text_corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Number words as plain text, as documents of which none sees another, and as conversations."""
+    folder, draw = tmp_path_factory.mktemp("texts"), random.Random(5)
+    sayings = [" ".join(draw.choices(ENGLISH, k=draw.randint(3, 9))) for _ in range(600)]
+    rows = [{"prompt": f"after {each}", "response": draw.choice(GERMAN)} for each in sayings]
+    contents = {
+        "text": "\n".join(sayings),
+        "documents": "".join(json.dumps({"text": each}) + "\n" for each in sayings),
+        "conversations": "".join(json.dumps(row) + "\n" for row in rows),
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return {name: folder / name for name in contents}
+
+
+@pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
     """What a child needs to find the package."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -223,6 +247,12 @@ def as_options(settings: tuple[str, ...]) -> list[str]:
 def options() -> list[str]:
     """The settings of the unbroken run as the command line takes them."""
     return as_options(SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def text_settings() -> tuple[str, ...]:
+    """The settings of a run on text that is quick and leaves nothing out."""
+    return TEXT_SETTINGS
 
 
 @pytest.fixture(scope="session")

@@ -83,6 +83,23 @@ def test_two_processes_train_as_one_does(alone: Run, two_ranks: Run) -> None:
     assert two_ranks.losses() == pytest.approx(alone.losses(), abs=1e-5)
 
 
+def test_two_processes_train_on_text_as_one_does(
+    tmp_path: Path,
+    text_corpora: dict[str, Path],
+    text_settings: tuple[str, ...],
+    environment: dict[str, str],
+    make_run: type[Run],
+) -> None:
+    settings = (*text_settings, *EXACT, "data.crosses_documents=false")
+    alone, two = make_run(tmp_path / "alone"), make_run(tmp_path / "two")
+    sixfold.train(text_corpora["documents"], alone.folder, settings=settings)
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = [*LAUNCH, "train", str(text_corpora["documents"]), "-o", str(two.folder), *options]
+    subprocess.run(command, env=environment, check=True, timeout=RESUME_SECONDS)
+    assert len(two.losses()) == NUM_STEPS
+    assert two.losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
 def test_two_processes_train_several_models_as_one_does(
     train_alone: Callable[..., Run], train_with_two: Callable[..., Run]
 ) -> None:

@@ -82,6 +82,37 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
     run.assert_same_as(unbroken)
 
 
+@pytest.mark.parametrize("kind", ["text", "documents", "conversations"])
+def test_a_run_on_text_killed_at_random_moments_ends_with_the_same_bits(
+    tmp_path: Path,
+    text_corpora: dict[str, Path],
+    text_settings: tuple[str, ...],
+    nursery: ForkServerContext,
+    make_run: type[Run],
+    seed: int,
+    kind: str,
+) -> None:
+    own = ("data.crosses_documents=false",) if kind == "documents" else ()
+    draw, whole, run = random.Random(seed), make_run(tmp_path / "whole"), make_run(tmp_path / "model")
+    arguments, options = (text_corpora[kind], run.folder), {"settings": [*text_settings, *own]}
+    sixfold.train(text_corpora[kind], whole.folder, **options)
+    assert len(set(whole.losses())) == LAST_STEP
+    killed = 0
+    for _ in range(NUM_KILLS):
+        seen = run.saved_steps()[-1] if run.folder.exists() else 0
+        process = nursery.Process(target=sixfold.train, args=arguments, kwargs=options)
+        process.start()
+        run.wait_for(partial(run.has_saved_after, seen), process.is_alive)
+        time.sleep(0.01 * draw.random())
+        process.kill()
+        process.join()
+        killed += process.exitcode == -signal.SIGKILL
+        arguments, options = (None, run.folder), {"resume": True}
+    assert killed >= 3, "otherwise it was done too soon to learn anything from it"
+    run.resume()
+    run.assert_same_as(whole)
+
+
 def test_members_of_an_ensemble_go_on_with_the_same_bits(
     tmp_path: Path, corpus: tuple[Path, Path], settings: tuple[str, ...], make_run: type[Run]
 ) -> None:

@@ -173,5 +173,6 @@ def sentence(count: Count) -> str:
     faulty = count.total - count.clean
     if not faulty:
         return f"{amount(count)}, {'all ' if count.total > 1 else ''}clean."
+    are = "is" if count.clean == 1 else "are"
     share = percent(faulty, count.total)
-    return f"{amount(count)}, {faulty:,} of them ({share}) with a fault; {count.clean:,} {'is' if count.clean == 1 else 'are'} clean."
+    return f"{amount(count)}, {faulty:,} of them ({share}) with a fault; {count.clean:,} {are} clean."

@@ -80,7 +80,7 @@ def kind_of(source: Input) -> Kind:
         return "plain" if record is None else kind_of_record(record)
     if named or found not in ("tsv", ""):
         return "pairs"
-    return "pairs" if has_tabs_throughout(head) else "plain"
+    return "pairs" if has_tabs_throughout(head) and not is_binary(head) else "plain"
 
 
 def first_long_record(source: Input) -> Record | None:
@@ -92,7 +92,7 @@ def kind_of_record(record: Record) -> Kind:
     """Return what a file is for whose first record this is; two texts, one of them `text`, may be either."""
     if isinstance(record.get("messages"), list) or {"prompt", "response"} <= record.keys():
         return "conversations"
-    if {"source", "target"} <= record.keys() or "translation" in record or not isinstance(record.get("text"), str):
+    if {"source", "target"} <= record.keys() or "translation" in record or "text" not in record:
         return "pairs"
     is_pair = len(record) == 2 and all(isinstance(value, str) for value in record.values())
     return "pairs or texts" if is_pair else "texts"

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sixfold.data.content import files_below, is_binary, json_text, kind_of, parse_record, refuse_binary, rows_of
+from sixfold.data.content import (
+    files_below,
+    format_of_name,
+    is_binary,
+    json_text,
+    kind_of,
+    parse_record,
+    refuse_binary,
+    rows_of,
+)
 from sixfold.data.streams import Input, find_input, first_bytes, text_of
 from sixfold.errors import DataError
 
@@ -162,6 +171,7 @@ def text_files(inputs: Iterable[str | Path | Input]) -> tuple[list[Input], list[
         if isinstance(path, Input) or not Path(path).is_dir():
             found.append(find_input(path))
             refuse_binary(found[-1])
+            refuse_other_json(found[-1])
             continue
         inside = files_below(Path(path))
         is_text = [file.stat().st_size > 0 and not is_binary(first_bytes(Input(file))) for file in inside]
@@ -170,6 +180,15 @@ def text_files(inputs: Iterable[str | Path | Input]) -> tuple[list[Input], list[
     if not found:
         raise DataError("There are no files of text.", "Give text files, or folders that hold some.")
     return found, left_out
+
+
+def refuse_other_json(source: Input) -> None:
+    """Raise if a file has the name of JSON Lines and something else in it; text must be given as text."""
+    if format_of_name(source.path) == "jsonl" and kind_of(source) == "plain":
+        raise DataError(
+            f"{source.name} is named as JSON Lines, and its first line is no JSON object.",
+            f"Write one object a line: jq -c '.[]' {source.name} > NEW.jsonl; plain text needs another name.",
+        )
 
 
 def find_mark(inputs: Sequence[Input]) -> str:

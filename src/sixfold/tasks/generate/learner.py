@@ -73,8 +73,8 @@ class GenerateLearner:
         targets = batch.tensors["targets"].flatten()
         with mixed_precision(targets.device):
             hidden = model.hidden(batch.tensors["tokens"], document_mask(batch)).flatten(0, 1)  # (B·T, d_model)
-            if batch.num_targets < len(targets):
-                real = (targets != NO_TARGET).nonzero()[:, 0]
+            real = (targets != NO_TARGET).nonzero()[:, 0]
+            if len(real) < len(targets):
                 hidden, targets = hidden.index_select(0, real), targets.index_select(0, real)
             return projected_loss(hidden, model.head.weight, targets, 0.0)
 

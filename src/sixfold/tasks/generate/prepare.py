@@ -45,7 +45,11 @@ class Splits:
             self.writers[name].write(packer.full_rest() if is_cut_short else packer.rest())  # type: ignore[union-attr]
             self.writers[name].close()
             if self.writers[name].num_records == 0:
-                raise DataError(f"No text is left for the {name} split.", "Give more text.")
+                raise DataError(
+                    f"Nothing is left to {'train' if name == 'train' else 'validate'} on: what is held out is "
+                    "chosen by a hash of each text, or of each prompt, and equal ones stay together.",
+                    "Give text to validate on with --valid FILE, or texts and prompts that differ.",
+                )
 
 
 def prepare(folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
