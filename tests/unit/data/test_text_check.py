@@ -195,6 +195,7 @@ def test_without_py3langid_scripts_are_told_and_the_lack_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    monkeypatch.setattr(mixture, "language_teller", mixture.language_teller.__wrapped__)
     assert mixture.language_teller() is None
     report = check_texts(written(tmp_path, *[f"{n} {ENGLISH * 5}" for n in range(20)], *[RUSSIAN * 5] * 3))
     assert report.facts[-1] == "languages: not told, for want of py3langid (pip install py3langid)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sixfold.data.checks.characters import script_of
 from sixfold.data.checks.report import FaultKind, FaultTally, Finding, Place
@@ -97,6 +98,7 @@ def script_of_passage(text: str) -> str:
     return letters.most_common(1)[0][0].capitalize() if letters.total() >= FEWEST_LETTERS else ""
 
 
+@cache
 def language_teller() -> Tell | None:
     """Return what tells the language of a text, if it is installed."""
     try:
