@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.flags import AsJson, Examples, Set
 from sixfold.cli.set_option import read_settings
 from sixfold.errors import ConfigError
 
@@ -20,18 +21,13 @@ if TYPE_CHECKING:
 
 
 def check(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            help="As for train: source and target, one file of pairs, text, conversations, or folders."
-        ),
-    ],
+    inputs: Examples,
     task: Annotated[str | None, typer.Option(help="What the data is for; otherwise the data tells it.")] = None,
     test: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE or SOURCE TARGET", help="A test set that must not be in the data."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: AsJson = False,
     write_clean: Annotated[
         Path | None,
         typer.Option(
@@ -40,10 +36,7 @@ def check(
             help="Write what is clean: PREFIX.en and PREFIX.de, PREFIX.tsv, PREFIX.txt or PREFIX.jsonl.",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=r"See below; for example 'data.languages=\[en, de]'."),
-    ] = None,
+    settings: Set = None,
 ) -> None:
     """Check data for faults before training on it: pairs, plain text or conversations, whatever train would take.
 

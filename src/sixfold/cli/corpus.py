@@ -64,10 +64,10 @@ def refuse_options_of_pairs(name: str, options: dict[str, object]) -> None:
 
 def parse_languages(text: str) -> tuple[str, str]:
     """Read `en-de`; a language may itself hold a hyphen, as in en-zh-Hans."""
-    from sixfold.data.corpora import known_corpora
+    from sixfold.data.corpora import KNOWN_CORPORA
     from sixfold.errors import ConfigError
 
-    languages = known_corpora()["home-assistant"].others
+    languages = KNOWN_CORPORA["home-assistant"].others
     cuts = [place for place, character in enumerate(text) if character == "-"]
     options = [(text[:cut], text[cut + 1 :]) for cut in cuts if 0 < cut < len(text) - 1]
     if not options:
@@ -82,12 +82,12 @@ def list_corpora() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sixfold.data.corpora import known_corpora
+    from sixfold.data.corpora import KNOWN_CORPORA
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("corpus", "holds", "what it is"):
         table.add_column(heading, no_wrap=heading != "what it is")
-    for known in known_corpora().values():
+    for known in KNOWN_CORPORA.values():
         more = f" (and {len(known.others) - 2} more)" if known.others else ""
         table.add_row(known.name, "-".join(known.languages or (known.holds,)) + more, known.summary)
     Console().print(table)

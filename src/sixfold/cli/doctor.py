@@ -8,9 +8,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from sixfold.cli.flags import AsJson
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,7 +54,7 @@ class Diagnosis:
     extras: tuple[Extra, ...]
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say what this machine can do, and what was switched off and why.
 
     Looks at cores, memory, devices and installed packages. The first run also computes a little in a child

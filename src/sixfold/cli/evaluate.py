@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.flags import AsJson, Device, Set
 from sixfold.cli.output import print_table
 from sixfold.cli.set_option import read_languages
 from sixfold.cli.text_scores import continues_text, evaluate_files, refuse_for_texts
@@ -37,12 +38,9 @@ def evaluate(
         typer.Option("--protect", help="Keep placeholders and tags unchanged, as `translate --protect` does."),
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and TER.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=r"See below; for example 'data.languages=\[en, de]'."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    as_json: AsJson = False,
+    settings: Set = None,
+    device: Device = "auto",
 ) -> None:
     """Score translations against a reference: BLEU, chrF, TER, exact match and perplexity, with signatures.
 

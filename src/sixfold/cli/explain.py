@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from sixfold.cli.flags import Device, ModelFolder
+
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    model: ModelFolder,
     text: Annotated[str | None, typer.Argument(help="The sentence to translate and explain.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The HTML file to write.")] = None,
     training: Annotated[bool, typer.Option("--training", help="Show the training curves instead.")] = False,
@@ -18,7 +20,7 @@ def explain(
         typer.Option(help="Sentences to measure head roles on, one per line."),
     ] = None,
     beam: Annotated[int | None, typer.Option(help="Beam width; 1: greedy search.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Write an HTML page that shows how a sentence is translated: attention, probabilities, beam search and more.
 

