@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from ctypes import Structure, c_float, c_long, c_void_p
+from ctypes import Structure, c_float
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from sixfold.kernels.build import Compiled, compiled
+from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.threads import run
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -34,8 +35,8 @@ class ActivationStructure(Structure):
     """`Activation` in activation.c."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("x", "bias", "gate", "output")),
-        *((name, c_long) for name in ("rows", "columns")),
+        *addresses("x", "bias", "gate", "output"),
+        *counts("rows", "columns"),
         *((name, c_float) for name in ("linear", "cubic")),
     )
 
@@ -45,7 +46,7 @@ class GradientsStructure(Structure):
 
     _fields_ = (
         ("forward", ActivationStructure),
-        *((f"{name}gradient", c_void_p) for name in ("output_", "", "bias_", "gate_")),
+        *addresses("output_gradient", "gradient", "bias_gradient", "gate_gradient"),
     )
 
 

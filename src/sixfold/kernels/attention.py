@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import Structure, c_float, c_long, c_void_p
+from ctypes import Structure, c_float
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from sixfold.kernels.build import Compiled, compiled
+from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.threads import run
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -30,7 +31,7 @@ Sizes = Sequence[int]  # H·d_k, H·d_k and H·d_v
 class TensorStructure(Structure):
     """`Tensor` in attention.c."""
 
-    _fields_ = (("data", c_void_p), ("batch", c_long), ("head", c_long), ("position", c_long))
+    _fields_ = (*addresses("data"), *counts("batch", "head", "position"))
 
 
 class AttentionStructure(Structure):
@@ -38,9 +39,9 @@ class AttentionStructure(Structure):
 
     _fields_ = (
         *((name, TensorStructure) for name in ("query", "key", "value", "output")),
-        *((name, c_void_p) for name in ("log_totals", "mask")),
-        *((name, c_long) for name in ("mask_batch", "mask_query")),
-        *((name, c_long) for name in ("heads", "queries", "keys", "key_width", "value_width")),
+        *addresses("log_totals", "mask"),
+        *counts("mask_batch", "mask_query"),
+        *counts("heads", "queries", "keys", "key_width", "value_width"),
         ("scale", c_float),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from ctypes import Structure, c_float, c_long, c_void_p
+from ctypes import Structure, c_float
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from sixfold.kernels.build import Compiled, compiled
+from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.threads import run
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -28,8 +29,8 @@ class AttentionStructure(Structure):
     """`Attention` in causal_attention.c."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("projected", "bias", "cosine", "sine", "output", "log_totals")),
-        *((name, c_long) for name in ("positions", "heads", "key_heads", "width")),
+        *addresses("projected", "bias", "cosine", "sine", "output", "log_totals"),
+        *counts("positions", "heads", "key_heads", "width"),
         ("scale", c_float),
     )
 
@@ -37,7 +38,7 @@ class AttentionStructure(Structure):
 class GradientsStructure(Structure):
     """`Gradients` in causal_attention.c."""
 
-    _fields_ = (("forward", AttentionStructure), ("output_gradient", c_void_p), ("gradient", c_void_p))
+    _fields_ = (("forward", AttentionStructure), *addresses("output_gradient", "gradient"))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sixfold.kernels.build import Found, compiled, described
 from sixfold.kernels.decoding import FLAGS, MatrixStructure, NormStructure
+from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -30,11 +31,11 @@ class ModelStructure(Structure):
         ("layers", c_void_p),
         ("last_norm", NormStructure),
         ("projection", MatrixStructure),
-        *((name, c_void_p) for name in ("embedding", "positions", "turns")),
+        *addresses("embedding", "positions", "turns"),
         ("embedding_scale", c_float),
         *((name, c_int32) for name in ("is_rms", "is_int8", "activation")),
-        *((name, c_long) for name in ("num_layers", "d_model", "padded_d_model")),
-        *((name, c_long) for name in ("heads", "key_value_heads", "head_width", "half", "max_positions")),
+        *counts("num_layers", "d_model", "padded_d_model"),
+        *counts("heads", "key_value_heads", "head_width", "half", "max_positions"),
     )
 
 
@@ -44,7 +45,7 @@ class SpanStructure(Structure):
     _fields_ = (
         ("pages", c_void_p),
         ("tokens", c_void_p),
-        *((name, c_long) for name in ("begin", "rows", "first_row")),
+        *counts("begin", "rows", "first_row"),
     )
 
 
@@ -53,8 +54,8 @@ class ReadingStructure(Structure):
 
     _fields_ = (
         ("spans", c_void_p),
-        *((name, c_long) for name in ("num_spans", "rows", "longest", "threads")),
-        *((name, c_void_p) for name in ("x", "room")),
+        *counts("num_spans", "rows", "longest", "threads"),
+        *addresses("x", "room"),
     )
 
 
@@ -62,8 +63,8 @@ class PredictionStructure(Structure):
     """`Prediction` in contexts.c."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("x", "logits")),
-        *((name, c_long) for name in ("rows", "threads")),
+        *addresses("x", "logits"),
+        *counts("rows", "threads"),
         ("room", c_void_p),
     )
 

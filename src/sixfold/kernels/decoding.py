@@ -10,6 +10,7 @@ from ctypes import CDLL, Structure, c_float, c_int32, c_long, c_void_p
 from pathlib import Path
 
 from sixfold.kernels.build import Found, compiled, described
+from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -20,40 +21,27 @@ TRIAL = "sixfold.decode.kernel_engine:try_out"  # computes the same with torch
 class MatrixStructure(Structure):
     """`Matrix` in decoding.c."""
 
-    _fields_ = (
-        ("weight", c_void_p),
-        ("scale", c_void_p),
-        ("bias", c_void_p),
-        ("inputs", c_long),
-        ("outputs", c_long),
-    )
+    _fields_ = (*addresses("weight", "scale", "bias"), *counts("inputs", "outputs"))
 
 
 class NormStructure(Structure):
     """`Norm` in decoding.c."""
 
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("epsilon", c_float))
+    _fields_ = (*addresses("weight", "bias"), ("epsilon", c_float))
 
 
 class AttentionStructure(Structure):
     """`Attention` in decoding.c."""
 
-    _fields_ = (
-        ("query", MatrixStructure),
-        ("memory", MatrixStructure),
-        ("output", MatrixStructure),
-        ("norm", NormStructure),
-    )
+    _fields_ = (*((name, MatrixStructure) for name in ("query", "memory", "output")), ("norm", NormStructure))
 
 
 class LayerStructure(Structure):
     """`Layer` in decoding.c."""
 
     _fields_ = (
-        ("past", AttentionStructure),
-        ("source", AttentionStructure),
-        ("inner", MatrixStructure),
-        ("outer", MatrixStructure),
+        *((name, AttentionStructure) for name in ("past", "source")),
+        *((name, MatrixStructure) for name in ("inner", "outer")),
         ("norm", NormStructure),
     )
 
@@ -62,25 +50,14 @@ class ModelStructure(Structure):
     """`Model` in decoding.c."""
 
     _fields_ = (
-        ("encoder", c_void_p),
-        ("decoder", c_void_p),
-        ("encoder_norm", NormStructure),
-        ("decoder_norm", NormStructure),
+        *addresses("encoder", "decoder"),
+        *((name, NormStructure) for name in ("encoder_norm", "decoder_norm")),
         ("projection", MatrixStructure),
-        ("embedding", c_void_p),
+        *addresses("embedding"),
         ("embedding_scale", c_float),
-        ("is_pre_norm", c_int32),
-        ("is_int8", c_int32),
-        ("encoder_layers", c_long),
-        ("decoder_layers", c_long),
-        ("d_model", c_long),
-        ("padded_d_model", c_long),
-        ("d_ff", c_long),
-        ("heads", c_long),
-        ("head_width", c_long),
-        ("all_heads", c_long),
-        ("vocabulary", c_long),
-        ("attention_width", c_long),
+        *((name, c_int32) for name in ("is_pre_norm", "is_int8")),
+        *counts("encoder_layers", "decoder_layers", "d_model", "padded_d_model", "d_ff"),
+        *counts("heads", "head_width", "all_heads", "vocabulary", "attention_width"),
     )
 
 
@@ -88,16 +65,9 @@ class SourceStructure(Structure):
     """`Source` in decoding.c."""
 
     _fields_ = (
-        ("tokens", c_void_p),
-        ("begins", c_void_p),
-        ("lengths", c_void_p),
-        ("positions", c_void_p),
-        ("sentences", c_long),
-        ("rows", c_long),
-        ("longest", c_long),
-        ("x", c_void_p),
-        ("memory", c_void_p),
-        ("room", c_void_p),
+        *addresses("tokens", "begins", "lengths", "positions"),
+        *counts("sentences", "rows", "longest"),
+        *addresses("x", "memory", "room"),
     )
 
 
@@ -105,22 +75,13 @@ class StepStructure(Structure):
     """`Step` in decoding.c."""
 
     _fields_ = (
-        ("tokens", c_void_p),
-        ("position", c_void_p),
-        ("rows", c_long),
-        ("width", c_long),
-        ("step", c_long),
-        ("history", c_void_p),
-        ("capacity", c_long),
-        ("blocks", c_void_p),
-        ("block_rows", c_void_p),
-        ("memory", c_void_p),
-        ("memory_rows", c_long),
-        ("longest", c_long),
-        ("begins", c_void_p),
-        ("lengths", c_void_p),
-        ("x", c_void_p),
-        ("room", c_void_p),
+        *addresses("tokens", "position"),
+        *counts("rows", "width", "step"),
+        *addresses("history"),
+        *counts("capacity"),
+        *addresses("blocks", "block_rows", "memory"),
+        *counts("memory_rows", "longest"),
+        *addresses("begins", "lengths", "x", "room"),
     )
 
 
@@ -128,24 +89,14 @@ class PredictionStructure(Structure):
     """`Prediction` in decoding.c."""
 
     _fields_ = (
-        ("x", c_void_p),
-        ("rows", c_long),
-        ("width", c_long),
-        ("marks", c_void_p),
-        ("num_marks", c_long),
-        ("end_mark", c_long),
-        ("forbidden", c_void_p),
-        ("next_forbidden", c_void_p),
-        ("end_forbidden", c_void_p),
-        ("before", c_void_p),
-        ("log_totals", c_void_p),
-        ("ends", c_void_p),
-        ("favourites", c_void_p),
-        ("count", c_long),
-        ("scores", c_void_p),
-        ("parents", c_void_p),
-        ("tokens", c_void_p),
-        ("room", c_void_p),
+        *addresses("x"),
+        *counts("rows", "width"),
+        *addresses("marks"),
+        *counts("num_marks", "end_mark"),
+        *addresses("forbidden", "next_forbidden", "end_forbidden"),
+        *addresses("before", "log_totals", "ends", "favourites"),
+        *counts("count"),
+        *addresses("scores", "parents", "tokens", "room"),
     )
 
 

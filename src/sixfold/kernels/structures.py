@@ -1,0 +1,15 @@
+"""Fields of C structures that are alike."""
+
+from __future__ import annotations
+
+from ctypes import c_long, c_void_p
+
+
+def addresses(*names: str) -> list[tuple[str, type[c_void_p]]]:
+    """Return fields that are addresses."""
+    return [(name, c_void_p) for name in names]
+
+
+def counts(*names: str) -> list[tuple[str, type[c_long]]]:
+    """Return fields that are counts, or distances in memory."""
+    return [(name, c_long) for name in names]
