@@ -19,23 +19,26 @@ if TYPE_CHECKING:
     from sixfold.data.checks.report import CheckRequest, Count, Finding, Lengths, Report
     from sixfold.training.task import Task
 
+ForTask = Annotated[str | None, typer.Option(help="What the data is for; otherwise the data tells it.")]
+TestSet = Annotated[
+    list[str] | None,
+    typer.Option("--test", metavar="FILE or SOURCE TARGET", help="A test set that must not be in the data."),
+]
+CleanPrefix = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PREFIX",
+        help="Write what is clean: PREFIX.en and PREFIX.de, PREFIX.tsv, PREFIX.txt or PREFIX.jsonl.",
+    ),
+]
+
 
 def check(
     inputs: Examples,
-    task: Annotated[str | None, typer.Option(help="What the data is for; otherwise the data tells it.")] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE or SOURCE TARGET", help="A test set that must not be in the data."),
-    ] = None,
+    task: ForTask = None,
+    test: TestSet = None,
     as_json: AsJson = False,
-    write_clean: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-clean",
-            metavar="PREFIX",
-            help="Write what is clean: PREFIX.en and PREFIX.de, PREFIX.tsv, PREFIX.txt or PREFIX.jsonl.",
-        ),
-    ] = None,
+    write_clean: CleanPrefix = None,
     settings: Set = None,
 ) -> None:
     """Check data for faults before training on it: pairs, plain text or conversations, whatever train would take.

@@ -22,22 +22,28 @@ if TYPE_CHECKING:
     from sixfold.evaluate.paired_bootstrap import BootstrapComparison
     from sixfold.evaluate.system import Evaluation, System
 
+SystemPath = Annotated[Path, typer.Argument(help="A model folder, or a file of translations.")]
+TestSet = Annotated[
+    list[str],
+    typer.Argument(
+        help="Source text and reference translations, line by line; or texts, where the model continues text."
+    ),
+]
+Against = Annotated[Path | None, typer.Option(help="A second model folder or file of translations.")]
+Beam = Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")]
+Protect = Annotated[
+    bool, typer.Option("--protect", help="Keep placeholders and tags unchanged, as `translate --protect` does.")
+]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and TER.")]
+
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model folder, or a file of translations.")],
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="Source text and reference translations, line by line; or texts, where the model continues text."
-        ),
-    ],
-    against: Annotated[Path | None, typer.Option(help="A second model folder or file of translations.")] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")] = None,
-    protect: Annotated[
-        bool,
-        typer.Option("--protect", help="Keep placeholders and tags unchanged, as `translate --protect` does."),
-    ] = False,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and TER.")] = False,
+    model: SystemPath,
+    files: TestSet,
+    against: Against = None,
+    beam: Beam = None,
+    protect: Protect = False,
+    lowercase: Lowercase = False,
     as_json: AsJson = False,
     settings: Set = None,
     device: Device = "auto",
@@ -58,11 +64,12 @@ def evaluate(
 
     pairs = list(open_pairs(*sides(files), languages=read_languages("evaluate", settings)))
     first = translations(model, pairs, beam, device, protect, "translating")
-    evaluation = evaluate_system(first, [pair.target for pair in pairs], lowercase)
+    references = [pair.target for pair in pairs]
+    evaluation = evaluate_system(first, references, lowercase)
     comparison = None
     if against is not None:
         second = translations(against, pairs, beam, device, protect, f"translating with {against}")
-        comparison = compared(second, first, (str(against), str(model)), pairs, lowercase)
+        comparison = compared(second, first, references, lowercase)
     if as_json:
         content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
@@ -91,23 +98,13 @@ def translations(
         return translations_of(system, sources, references, beam, device, on_progress, is_protected)
 
 
-def compared(
-    baseline: System, system: System, names: tuple[str, str], pairs: Sequence[Pair], lowercase: bool
-) -> BootstrapComparison:
+def compared(baseline: System, system: System, references: Sequence[str], lowercase: bool) -> BootstrapComparison:
     """Return whether a system is better than the baseline."""
     from sixfold.cli.progress_bar import progress
     from sixfold.evaluate.paired_bootstrap import compare
 
     with progress("comparing", unit="samples") as on_progress:
-        return compare(
-            baseline.texts,
-            system.texts,
-            [pair.target for pair in pairs],
-            names=names,
-            target_language=system.target_language,
-            lowercase=lowercase,
-            on_progress=on_progress,
-        )
+        return compare(baseline, system, references, lowercase, on_progress=on_progress)
 
 
 def print_evaluation(evaluation: Evaluation) -> None:

@@ -21,10 +21,10 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 ROLES: tuple[Role, ...] = ("system", "user", "assistant")
 
 
-def same_marks(before: str, after_role: str, after: str, default_system: str = "") -> ChatTemplate:
+def same_marks(before: str, after_role: str, after: str) -> ChatTemplate:
     """Return a template in which the role stands in the mark before its message."""
     system, user, assistant = ((f"{before}{role}{after_role}", after) for role in ROLES)
-    return ChatTemplate(system, user, assistant, default_system=default_system)
+    return ChatTemplate(system, user, assistant)
 
 
 KNOWN: dict[str, ChatTemplate] = {

@@ -217,7 +217,7 @@ def format_of(config: DecoderOnlyConfig) -> GgufFormat:
 
 def write_file(
     path: Path, config: DecoderOnlyConfig, weights: Weights, tokenizer: AnyTokenizer, side: Processor, name: str,
-    precision: Precision = "float32", on_progress: OnProgress = no_progress,
+    precision: Precision = "float32",
 ) -> None:  # fmt: skip
     """Write a model, its tokenizer and its chat template into one file."""
     try:
@@ -232,14 +232,12 @@ def write_file(
     writer.add_name(name)
     for field, value in (*config_fields(config, format_), *tokenizer_fields(tokenizer, side)):
         add(writer, field, value)
-    theirs = to_theirs(weights, config, format_.table)
-    for tensor_name, tensor in theirs.items():
+    for tensor_name, tensor in to_theirs(weights, config, format_.table).items():
         add_tensor(writer, tensor_name, tensor, precision)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    on_progress(len(theirs))
 
 
 def config_fields(config: DecoderOnlyConfig, format_: GgufFormat) -> Iterator[tuple[str, Any]]:

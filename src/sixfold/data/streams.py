@@ -226,10 +226,10 @@ def spooled(pipe: Input) -> IO[bytes]:
     return spool
 
 
-def first_bytes(source: Input, size: int = BLOCK_BYTES) -> bytes:
+def first_bytes(source: Input) -> bytes:
     """Return the beginning of an input, decompressed; an empty input is refused."""
     with naming(source.name), source.open() as file:
-        head = file.read(size)
+        head = file.read(BLOCK_BYTES)
     if not head:
         raise DataError(f"{source.name} is empty.", "It must have at least one line.")
     return head

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.errors import ConfigError
 from sixfold.evaluate.metrics import bleu_tokenizer, refuse_unpaired
+from sixfold.evaluate.system import System
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -62,28 +63,27 @@ class BootstrapComparison:
 
 
 def compare(
-    first: Sequence[str],
-    second: Sequence[str],
+    first: System,
+    second: System,
     references: Sequence[str],
-    names: tuple[str, str] = ("A", "B"),
+    lowercase: bool = False,
     samples: int = 1000,
     seed: int = 12345,
-    target_language: str = "",
-    lowercase: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> BootstrapComparison:
     """Compare two systems' translations of the same sentences in BLEU and chrF; `on_progress` counts samples."""
-    refuse_unpaired(first, references)
-    refuse_unpaired(second, references)
+    for system in (first, second):
+        refuse_unpaired(system.texts, references)
     if samples < 1 or seed < 0:
         raise ConfigError(f"samples must be 1 or more and seed 0 or more, but they are {samples} and {seed}.")
-    metrics = metrics_for(target_language, lowercase)
+    metrics = metrics_for(second.target_language, lowercase)
     statistics = [
-        [statistics_of(metric, hypotheses, references) for hypotheses in (first, second)] for metric in metrics
+        [statistics_of(metric, system.texts, references) for system in (first, second)] for metric in metrics
     ]
     resampled = resampled_scores(metrics, statistics, samples, seed, on_progress)
     differences = tuple(map(difference, metrics, statistics, resampled))
-    sentence = in_words(names, differences, list(first) == list(second), len(references), samples)
+    names = (first.name, second.name)
+    sentence = in_words(names, differences, first.texts == second.texts, len(references), samples)
     return BootstrapComparison(names, len(references), samples, seed, differences, sentence)
 
 

@@ -64,28 +64,17 @@ def train(
     """
     prepare()
     from sixfold.data.streams import keep_pipes
-    from sixfold.tasks.arguments import as_list, read_by_former_name, read_by_place
+    from sixfold.tasks.arguments import as_list, read_arguments
     from sixfold.tasks.registry import choose_task
     from sixfold.training.progress import progress_for
     from sixfold.training.run import run
     from sixfold.training.setup import Request
 
-    if source is target is model is None:
-        arguments = read_by_place(inputs, output, task)
-    else:
-        arguments = read_by_former_name((inputs, output, task), source, target, model)
+    arguments = read_arguments((inputs, output, task), (source, target, model))
     request = Request(
-        folder=arguments.output,
-        inputs=keep_pipes(arguments.inputs),
-        valid=None if valid is None else as_list(valid),
-        recipe=recipe,
-        settings=settings,
-        minutes=minutes,
-        seed=seed,
-        resume=resume,
-        init=None if init is None else Path(init),
-        device=device,
-    )
+        arguments.output, keep_pipes(arguments.inputs), None if valid is None else as_list(valid),
+        recipe, settings, minutes, seed, resume, None if init is None else Path(init), device,
+    )  # fmt: skip
     chosen = choose_task(request, arguments.task)
     with progress_for(progress) as shown:
         return run(chosen, request, shown)

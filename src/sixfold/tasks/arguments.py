@@ -24,6 +24,17 @@ class Arguments:
     task: str | None
 
 
+ByPlace = tuple[Inputs | None, FileOrFolder | None, FileOrFolder | None]
+ByFormerName = tuple[FileOrFolder | None, FileOrFolder | None, FileOrFolder | None]  # source, target, model
+
+
+def read_arguments(by_place: ByPlace, by_former_name: ByFormerName) -> Arguments:
+    """Return what the arguments mean in either version."""
+    if by_former_name == (None, None, None):
+        return read_by_place(*by_place)
+    return read_by_former_name(by_place, *by_former_name)
+
+
 def read_by_place(inputs: Inputs | None, output: FileOrFolder | None, task: FileOrFolder | None) -> Arguments:
     """Return what three arguments mean in the order of either version."""
     if is_pair(inputs, output, task):
@@ -32,7 +43,7 @@ def read_by_place(inputs: Inputs | None, output: FileOrFolder | None, task: File
 
 
 def read_by_former_name(
-    given: tuple[Inputs | None, FileOrFolder | None, FileOrFolder | None],
+    given: ByPlace,
     source: FileOrFolder | None,
     target: FileOrFolder | None,
     model: FileOrFolder | None,

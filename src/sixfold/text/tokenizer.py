@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -72,8 +72,6 @@ class Tokenizer:
         Where the subwords are characters or bytes, there are as many as are needed. `marks` are tokens of our own,
         which no text can spell.
         """
-        import sentencepiece
-
         lines = [" " + text[:LEARN_CHARACTERS].translate(NOT_LEARNED) for text in texts if text]
         if not lines:
             raise DataError("There is no text to learn subwords from.")
@@ -88,29 +86,7 @@ class Tokenizer:
                 f"({NUM_RESERVED} are reserved, and every common character is one).",
                 f"--set data.vocabulary={smallest + 1000}",
             )
-        model = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            model_type=MODEL_TYPES[subwords],
-            vocab_size=vocabulary,
-            hard_vocab_limit=False,
-            character_coverage=COVERAGE,
-            required_chars=SPACE_MARK,  # rare in a text of long lines without spaces, and never to be bytes
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            add_dummy_prefix=False,
-            byte_fallback=True,
-            split_digits=True,
-            control_symbols=list(marks),
-            max_sentence_length=5 * LEARN_CHARACTERS,
-            pad_id=OURS.pad,
-            bos_id=OURS.bos,
-            eos_id=OURS.eos,
-            unk_id=OURS.unk,
-            minloglevel=2,
-        )
-        return cls(model.getvalue())
+        return cls(learn_pieces(lines, vocabulary, subwords, marks))
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -128,7 +104,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts."""
-        return self.spell(texts, self.processor.encode)
+        return self.spell(texts)
 
     def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
         """Return the token ids of several texts, and where each token stands in the raw text."""
@@ -140,7 +116,7 @@ class Tokenizer:
 
     def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of texts that go on where others ended: no space is put before them."""
-        return self.spell(texts, self.processor.encode, before="")
+        return self.spell(texts, before="")
 
     def encode_parts(self, parts: Sequence[Part]) -> list[int]:
         """Return the tokens of a conversation; special tokens are read in the marks of its template only."""
@@ -156,12 +132,10 @@ class Tokenizer:
             ids += [token] if is_mark else self.processor.encode(stretch)
         return ids
 
-    def spell(
-        self, texts: Sequence[str], encode: Callable[[list[str]], list[list[int]]], before: str = " "
-    ) -> list[list[int]]:
+    def spell(self, texts: Sequence[str], before: str = " ") -> list[list[int]]:
         """Encode the stretches of each text between the characters U+2581, and put these back as bytes."""
         stretches = [(before + text if text else "").split(SPACE_MARK) for text in texts]
-        encoded = iter(encode(list(chain.from_iterable(stretches))))
+        encoded = iter(self.processor.encode(list(chain.from_iterable(stretches))))
         rows = []
         for _, *rest in stretches:
             row = next(encoded)
@@ -195,6 +169,35 @@ class Tokenizer:
         for special in RESERVED:
             spelled[special] = b""
         return spelled
+
+
+def learn_pieces(lines: Sequence[str], vocabulary: int, subwords: Subwords, marks: Sequence[str]) -> bytes:
+    """Return a SentencePiece model that is lossless."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type=MODEL_TYPES[subwords],
+        vocab_size=vocabulary,
+        hard_vocab_limit=False,
+        character_coverage=COVERAGE,
+        required_chars=SPACE_MARK,  # rare in a text of long lines without spaces, and never to be bytes
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        byte_fallback=True,
+        split_digits=True,
+        control_symbols=list(marks),
+        max_sentence_length=5 * LEARN_CHARACTERS,
+        pad_id=OURS.pad,
+        bos_id=OURS.bos,
+        eos_id=OURS.eos,
+        unk_id=OURS.unk,
+        minloglevel=2,
+    )
+    return model.getvalue()
 
 
 def smallest_vocabulary(lines: Sequence[str]) -> int:

@@ -135,7 +135,8 @@ def test_any_text_gets_a_finite_score(pairs, language):
 def test_scoring_does_not_load_torch():
     program = (
         "import sys; from sixfold.evaluate.metrics import corpus_metrics; corpus_metrics(['a'], ['a']);"
-        "from sixfold.evaluate.paired_bootstrap import compare; compare(['a'], ['a'], ['b'], samples=2);"
+        "from sixfold.evaluate.paired_bootstrap import compare; from sixfold.evaluate.system import System;"
+        "compare(System('A', ['a']), System('B', ['a']), ['b'], samples=2);"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,8 +13,17 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
+from sixfold.callbacks import no_progress
 from sixfold.errors import ConfigError, DataError
-from sixfold.evaluate.paired_bootstrap import Difference, compare, in_words, p_in_words, two_sided_p_value
+from sixfold.evaluate.paired_bootstrap import (
+    BootstrapComparison,
+    Difference,
+    compare,
+    in_words,
+    p_in_words,
+    two_sided_p_value,
+)
+from sixfold.evaluate.system import System
 
 WORDS = [a + b + c for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 
@@ -39,6 +49,17 @@ GOOD = damaged(REFERENCES, 0.2, seed=3)
 AS_BAD = damaged(REFERENCES, 0.4, seed=4)
 
 
+def compared(
+    first: list[str],
+    second: list[str],
+    samples: int = 1000,
+    seed: int = 12345,
+    on_progress: Callable[[int], None] = no_progress,
+) -> BootstrapComparison:
+    """Compare the systems A and B."""
+    return compare(System("A", first), System("B", second), REFERENCES, False, samples, seed, on_progress)
+
+
 def bleu_counts(hypothesis: str, reference: str) -> list[int]:
     """Return matches and totals of 1- to 4-grams, and the two lengths."""
     ours, theirs = hypothesis.split(), reference.split()
@@ -62,7 +83,7 @@ def bleu_of_counts(rows: list[list[int]]) -> float:
 
 def test_bleu_and_its_p_value_follow_their_definition():
     samples, seed = 200, 7
-    found = compare(BAD, AS_BAD, REFERENCES, samples=samples, seed=seed).differences[0]
+    found = compared(BAD, AS_BAD, samples=samples, seed=seed).differences[0]
 
     systems = [[bleu_counts(*pair) for pair in zip(texts, REFERENCES, strict=True)] for texts in (BAD, AS_BAD)]
     observed = bleu_of_counts(systems[1]) - bleu_of_counts(systems[0])
@@ -83,7 +104,7 @@ def test_scores_and_intervals_are_those_of_sacrebleu(monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "99")
     metrics = {"BLEU": BLEU(force=True), "CHRF": CHRF()}
     _, theirs = PairedTest([("A", BAD), ("B", GOOD)], metrics, [REFERENCES], test_type="bs", n_samples=200)()
-    ours = compare(BAD, GOOD, REFERENCES, samples=200, seed=99)
+    ours = compared(BAD, GOOD, samples=200, seed=99)
     for difference, name in zip(ours.differences, ("BLEU", "chrF2"), strict=True):
         first, second = theirs[name]
         assert (difference.first, difference.second) == pytest.approx((first.score, second.score))
@@ -99,63 +120,64 @@ def test_two_equal_systems_are_called_different_as_often_as_the_threshold_says()
 
 
 def test_a_seed_decides_everything_whatever_the_environment_says(monkeypatch):
-    first = compare(BAD, AS_BAD, REFERENCES, samples=50, seed=0)
+    first = compared(BAD, AS_BAD, samples=50, seed=0)
     monkeypatch.setenv("SACREBLEU_SEED", "none")
-    assert compare(BAD, AS_BAD, REFERENCES, samples=50, seed=0) == first
-    assert compare(BAD, AS_BAD, REFERENCES, samples=50, seed=1) != first
+    assert compared(BAD, AS_BAD, samples=50, seed=0) == first
+    assert compared(BAD, AS_BAD, samples=50, seed=1) != first
 
 
 def test_swapping_the_systems_turns_the_sign_and_keeps_the_p_value():
-    there = compare(BAD, AS_BAD, REFERENCES, samples=100).differences[0]
-    back = compare(AS_BAD, BAD, REFERENCES, samples=100).differences[0]
+    there = compared(BAD, AS_BAD, samples=100).differences[0]
+    back = compared(AS_BAD, BAD, samples=100).differences[0]
     assert there.difference == -back.difference
     assert there.p_value == back.p_value
 
 
 def test_a_clearly_better_system_is_called_better_from_either_side():
-    assert compare(BAD, GOOD, REFERENCES).sentence.startswith("B is better than A: +")
-    assert compare(GOOD, BAD, REFERENCES).sentence.startswith("A is better than B: +")
+    assert compared(BAD, GOOD).sentence.startswith("B is better than A: +")
+    assert compared(GOOD, BAD).sentence.startswith("A is better than B: +")
 
 
 def test_equally_good_systems_show_no_evidence():
-    found = compare(BAD, AS_BAD, REFERENCES, names=("old", "new"))
+    found = compare(System("old", BAD), System("new", AS_BAD), REFERENCES)
     assert found.sentence.startswith("No evidence that old and new differ: new ")
     assert not found.differences[0].is_significant
 
 
 def test_identical_translations_are_said_to_be_alike():
-    found = compare(BAD, tuple(BAD), REFERENCES, samples=50)
+    found = compared(BAD, list(BAD), samples=50)
     assert found.sentence == "A and B give the same translation for every sentence."
     assert [difference.p_value for difference in found.differences] == [1.0, 1.0]
 
 
 def test_one_lucky_sentence_is_no_evidence():
     one_mended = [REFERENCES[0], *BAD[1:]]
-    assert not compare(BAD, one_mended, REFERENCES).differences[0].is_significant
+    assert not compared(BAD, one_mended).differences[0].is_significant
 
 
 def test_the_signature_shows_the_tokenizer_of_the_language():
-    found = compare(BAD, GOOD, REFERENCES, samples=5, target_language="ja", lowercase=True)
+    first, second = System("A", BAD, "ja"), System("B", GOOD, "ja")
+    found = compare(first, second, REFERENCES, lowercase=True, samples=5)
     assert "tok:char" in found.differences[0].signature
     assert all("case:lc" in difference.signature for difference in found.differences)
 
 
 def test_progress_counts_the_samples():
     ticks: list[int] = []
-    compare(BAD, GOOD, REFERENCES, samples=5, on_progress=ticks.append)
+    compared(BAD, GOOD, samples=5, on_progress=ticks.append)
     assert ticks == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("first", "second"), [(BAD[1:], GOOD), (BAD, GOOD[1:]), ([], GOOD)])
 def test_unequal_lengths_are_refused_with_the_counts(first, second):
     with pytest.raises(DataError, match="translations for 60 references"):
-        compare(first, second, REFERENCES)
+        compared(first, second)
 
 
 @pytest.mark.parametrize(("samples", "seed"), [(0, 1), (-5, 1), (10, -1)])
 def test_impossible_samples_and_seeds_are_refused(samples, seed):
     with pytest.raises(ConfigError, match="samples"):
-        compare(BAD, GOOD, REFERENCES, samples=samples, seed=seed)
+        compared(BAD, GOOD, samples=samples, seed=seed)
 
 
 # The words.

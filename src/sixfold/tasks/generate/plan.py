@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sixfold.machine import num_cores
-from sixfold.models.decoder_only import DecoderOnly
-from sixfold.models.encoder_decoder import count_parameters
 from sixfold.models.folder import Json
 from sixfold.settings import Overrides
 from sixfold.tasks.generate.held_out import choose_held_out
@@ -157,11 +155,3 @@ def concerns(surveyed: Survey) -> Iterator[str]:
         yield f"left out {len(surveyed.left_out):,} files that hold no text ({names}{more})"
     if surveyed.num_bytes < 500_000 and not surveyed.has_conversations:
         yield f"{surveyed.num_bytes:,} bytes are little text: the model will know this text and little else."
-
-
-def parameter_count(recipe: GenerateRecipe) -> int:
-    """Return how many parameters the recipe's model has."""
-    import torch
-
-    with torch.device("meta"):
-        return count_parameters(DecoderOnly(recipe.model.config(recipe.data.vocabulary)))

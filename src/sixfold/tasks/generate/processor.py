@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -141,8 +140,3 @@ def template_for(tokenizer: AnyTokenizer) -> ChatTemplate:
         return OURS
     end = tokenizer.pieces([tokenizer.special.eos])[0]
     return ChatTemplate(("System: ", "\n"), ("User: ", "\n"), ("Assistant: ", end))
-
-
-def all_texts(conversations: Iterable[Conversation]) -> list[str]:
-    """Return what was said."""
-    return [*chain.from_iterable((message.content for message in each.messages) for each in conversations)]
