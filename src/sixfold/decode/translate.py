@@ -48,7 +48,7 @@ class Translation:
 
 
 class Translator:
-    """A model and its tokenizer, ready to translate; with partners of the same tokenizer, their average."""
+    """A model and its tokenizer, ready to translate; of several models of one tokenizer, their average."""
 
     def __init__(
         self,
@@ -56,11 +56,10 @@ class Translator:
         tokenizer: Tokenizer,
         decode: DecodeConfig,
         info: ModelInfo | None = None,
-        partners: Sequence[EncoderDecoder] = (),
         precision: Precision = "float32",
         workers: Workers | None = None,
     ):
-        self.models = [model.eval() for model in (*models, *partners)]
+        self.models = [model.eval() for model in models]
         self.model = self.models[0]  # the one to look into, where there are several
         self.tokenizer, self.decode, self.info = tokenizer, decode, info
         self.decoder = BatchDecoder(self.models, tokenizer, decode, precision, workers)
@@ -291,18 +290,17 @@ def load(
     """
     chosen = ready_device(device, precision)
     models, tokenizer, info = read(Path(folder))
-    others: list[EncoderDecoder] = []
     for partner in partners:
-        other, other_tokenizer, _ = read(Path(partner))
+        more, other_tokenizer, _ = read(Path(partner))
         if other_tokenizer.model != tokenizer.model:
             raise ConfigError(
                 f"{partner} has another tokenizer than {folder}, so their probabilities cannot be averaged.",
                 "Train it with the same tokenizer: sixfold train … --init MODEL",
             )
-        others += [each.to(chosen) for each in other]
-    own = [model.to(chosen) for model in models]
+        models += more
     workers = share(folder, chosen, partners, precision, num_workers)
-    return Translator(own, tokenizer, decode_config(info), info, others, precision, workers)
+    own = [model.to(chosen) for model in models]
+    return Translator(own, tokenizer, decode_config(info), info, precision, workers)
 
 
 def share(

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("seed")
 
 
 def test_a_model_with_itself_is_the_model(brief: Translator) -> None:
-    twice = Translator([brief.model], brief.tokenizer, brief.decode, partners=[brief.model])
+    twice = Translator([brief.model, brief.model], brief.tokenizer, brief.decode)
     options = SearchOptions(n_best=3)
     ours, theirs = twice.search(SENTENCES[:8], options), brief.search(SENTENCES[:8], options)
     assert texts(ours) == texts(theirs)
@@ -22,7 +22,7 @@ def test_a_model_with_itself_is_the_model(brief: Translator) -> None:
 
 def test_an_ensemble_is_scored_as_it_translates_and_by_the_average_probability(brief: Translator) -> None:
     other = random_model(brief.tokenizer, spread=1.0).float()
-    both = Translator([brief.model], brief.tokenizer, brief.decode, partners=[other])
+    both = Translator([brief.model, other], brief.tokenizer, brief.decode)
     found = both.search(SENTENCES[:8], SearchOptions(n_best=2, length_penalty=0.9))
     tokens = both.token_scores(SENTENCES[:8], found)
     reported = [each.log_probability for best in found for each in best]

@@ -109,7 +109,7 @@ def test_members_of_one_folder_translate_as_the_same_models_given_one_by_one(
     ensemble: Ensemble, tmp_path: Path
 ) -> None:
     first, *others = ensemble.models
-    one_by_one = Translator([first], TOKENIZER, DECODE, partners=others)
+    one_by_one = Translator([first, *others], TOKENIZER, DECODE)
     together = load(save(tmp_path, ensemble), "cpu")
     options = SearchOptions(n_best=3)
     assert together.search(TEXTS, options) == one_by_one.search(TEXTS, options)
