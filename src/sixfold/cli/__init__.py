@@ -15,6 +15,7 @@ from typing import Annotated, TextIO
 import typer
 
 from sixfold.cli.check import check
+from sixfold.cli.classify import classify
 from sixfold.cli.command import Command, help_of
 from sixfold.cli.corpus import corpus
 from sixfold.cli.demo import demo
@@ -22,11 +23,13 @@ from sixfold.cli.doctor import doctor
 from sixfold.cli.evaluate import evaluate
 from sixfold.cli.explain import explain
 from sixfold.cli.export import export
+from sixfold.cli.fill import fill
 from sixfold.cli.generate import generate
 from sixfold.cli.import_ import import_
 from sixfold.cli.plan import plan
 from sixfold.cli.score import score
 from sixfold.cli.serve import serve
+from sixfold.cli.tag import tag
 from sixfold.cli.train import train
 from sixfold.cli.translate import translate
 from sixfold.errors import SixfoldError
@@ -50,6 +53,9 @@ for command in (
     train,
     translate,
     generate,
+    classify,
+    tag,
+    fill,
     evaluate,
     score,
     explain,

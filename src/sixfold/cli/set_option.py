@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 Known = dict[str, dict[str, str]]  # part -> key -> meaning
 
 ABBREVIATIONS = {
-    "preset": "sets the other keys: tiny, small, base or big to translate; gpt-tiny, gpt-small, gpt2 … to write",
+    "preset": "sets the other keys: tiny, small, base or big to translate; gpt-tiny, gpt-small, gpt2 … to write; "
+    "encoder-tiny, bert-base … to understand",
     "layers": "layers of each stack",
 }
 
@@ -39,11 +40,10 @@ def known_settings(command: str) -> Known:
 
 def recipe_settings() -> Known:
     """Return the keys of the recipes of all tasks; of a key that several have, what it means to the first."""
-    from sixfold.tasks.generate.recipe import GenerateRecipe
-    from sixfold.tasks.translate.recipe import TranslateRecipe
+    from sixfold.tasks.registry import TASKS
 
     known: Known = {}
-    for recipe in (TranslateRecipe, GenerateRecipe):
+    for recipe in dict.fromkeys(task.recipe for task in TASKS.values()):
         parts = recipe.parts()
         for part, keys in recipe.known().items():
             fields, meanings = parts[part].model_fields, known.setdefault(part, {})

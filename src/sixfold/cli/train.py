@@ -83,7 +83,9 @@ def next_command(folder: Path) -> str:
     if info.task == "generate":
         prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
         return f"write with: sixfold generate {folder} {prompt}"
-    return f"translate with: sixfold translate {folder}"
+    if info.task == "fill":
+        return f'fill gaps with: sixfold fill {folder} "The [MASK] sat on the mat."'
+    return f"{info.task} with: sixfold {info.task} {folder}"
 
 
 @contextmanager

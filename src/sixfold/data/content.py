@@ -1,22 +1,30 @@
-"""What a file holds, told by its beginning: pairs, texts, conversations, plain text, or nothing to read."""
+"""What a file holds, told by its beginning: pairs, texts, conversations, labelled or tagged texts, questions, or
+plain text.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from sixfold.data.column_names import are_labelled
 from sixfold.data.streams import WIDE_MARKS, FileOrInput, Input, find_input, first_bytes, lines_of
 from sixfold.errors import DataError
 
-Kind = Literal["pairs", "texts", "conversations", "pairs or texts", "plain"]
+Kind = Literal["pairs", "texts", "conversations", "pairs or texts", "labels", "tags", "questions", "plain"]
 Record = dict[str, Any]  # a line of JSON
 
 MOST_LOOKED_AT = 100  # files of a folder
+MOST_ROWS = 1000  # that are looked at for tags
+TAG = re.compile(rb"O|[BIES]-\S+")  # of a word inside or outside of an entity
+SPAN_NAMES = frozenset(("spans", "entities"))
+IS_SQUAD = re.compile(rb'\s*\{\s*"(version|data)"')
 COMPRESSED_SUFFIXES = frozenset({".gz", ".xz", ".zst"})
 FORMAT_OF_SUFFIX = {
-    ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".tmx": "tmx", ".parquet": "parquet", ".po": "po", ".pot": "po",
 }  # fmt: skip
 
@@ -77,10 +85,17 @@ def kind_of(source: Input) -> Kind:
     named, found = format_of_name(source.path), format_of_content(head)
     if named == "jsonl" or found == "jsonl":
         record = first_record(head.decode("utf-8", errors="replace")) or first_long_record(source)
-        return "plain" if record is None else kind_of_record(record)
+        if record is None:
+            return "questions" if IS_SQUAD.match(head) else "plain"
+        return kind_of_record(record)
+    lines = whole_lines(head)
+    if has_tags(lines):
+        return "tags"
+    if named == "csv" or has_labels(lines):
+        return "labels"
     if named or found not in ("tsv", ""):
         return "pairs"
-    return "pairs" if has_tabs_throughout(head) and not is_binary(head) else "plain"
+    return "pairs" if has_tabs_throughout(lines) and not is_binary(head) else "plain"
 
 
 def first_long_record(source: Input) -> Record | None:
@@ -90,6 +105,12 @@ def first_long_record(source: Input) -> Record | None:
 
 def kind_of_record(record: Record) -> Kind:
     """Return what a file is for whose first record this is; two texts, one of them `text`, may be either."""
+    if {"tokens", "tags"} <= record.keys() or ("text" in record and not record.keys().isdisjoint(SPAN_NAMES)):
+        return "tags"
+    if "data" in record or {"question", "context"} <= record.keys():
+        return "questions"
+    if are_labelled(list(record)):
+        return "labels"
     if isinstance(record.get("messages"), list) or {"prompt", "response"} <= record.keys():
         return "conversations"
     if {"source", "target"} <= record.keys() or "translation" in record or "text" not in record:
@@ -98,10 +119,36 @@ def kind_of_record(record: Record) -> Kind:
     return "pairs or texts" if is_pair else "texts"
 
 
-def has_tabs_throughout(head: bytes) -> bool:
+def whole_lines(head: bytes) -> list[bytes]:
+    """Return the lines at the beginning of a file, but not one that goes on."""
+    return head.split(b"\n")[: -1 if b"\n" in head else None]
+
+
+def has_tabs_throughout(lines: Sequence[bytes]) -> bool:
     """Return whether every line at the beginning of a file has exactly one tab."""
-    lines = head.split(b"\n")[: -1 if b"\n" in head else None]
     return all(line.count(b"\t") == 1 for line in lines)
+
+
+def has_labels(lines: Sequence[bytes]) -> bool:
+    """Return whether the first line names a column of texts and one of labels."""
+    header = lines[0].decode("utf-8", errors="replace") if lines else ""
+    return any(are_labelled(header.split(delimiter)) for delimiter in ("\t", ",", ";"))
+
+
+def has_tags(lines: Sequence[bytes]) -> bool:
+    """Return whether lines are words with their tags, in columns, with blank lines between sentences."""
+    rows = [line.split(b"\t" if b"\t" in line else None) for line in lines[:MOST_ROWS] if line.strip()]
+    rows = [row for row in rows if not row[0].startswith((b"#", b"-DOCSTART-")) or len(row) == 2]
+    if len(rows) < 2 or {len(row) for row in rows} in ({0}, {1}) or len({len(row) for row in rows}) > 1:
+        return False
+    if all(TAG.fullmatch(row[-1].strip()) for row in rows):
+        return True
+    has_sentences = any(not line.strip() for line in lines[:MOST_ROWS])
+    return (
+        has_sentences
+        and all(b"\t" in line for line in lines[:MOST_ROWS] if line.strip())
+        and not any(b" " in cell.strip() for row in rows for cell in (row[0], row[-1]))
+    )
 
 
 def is_binary(head: bytes) -> bool:

@@ -9,26 +9,13 @@ from itertools import islice
 from pathlib import Path
 from statistics import mean
 
+from sixfold.data.column_names import KNOWN_NAMES, LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from sixfold.data.content import files_below, is_binary
 from sixfold.data.streams import FileOrInput, Input, find_input, first_bytes, text_of
 from sixfold.data.tables import LOOKED_AT, Row, Table, has_columns, open_table, text_of_cell
 from sixfold.errors import DataError
 from sixfold.settings import suggestion
 
-LABEL_NAMES = (
-    "label", "labels", "class", "category", "categories", "sentiment", "intent", "topic", "rating", "stars",
-    "score", "similarity", "emotion", "is_duplicate", "entailment", "gold_label", "target",
-)  # fmt: skip
-TEXT_NAMES = (
-    "text", "sentence", "review", "content", "comment", "message", "tweet", "question", "document", "body",
-    "description", "headline", "title", "utterance", "passage", "input",
-)  # fmt: skip
-PAIR_NAMES = (
-    ("premise", "hypothesis"), ("sentence1", "sentence2"), ("question1", "question2"), ("text_a", "text_b"),
-    ("text1", "text2"), ("sentence_a", "sentence_b"), ("query", "passage"), ("query", "document"),
-    ("question", "sentence"), ("question", "passage"),
-)  # fmt: skip
-KNOWN_NAMES = frozenset((*LABEL_NAMES, *TEXT_NAMES, *(name for pair in PAIR_NAMES for name in pair)))
 MOST_LABELS = 200  # different ones among the first rows: a column with more is no column of labels
 LONGEST_LABEL = 60  # characters
 
@@ -72,6 +59,11 @@ class LabelledTexts(ABC):
     @abstractmethod
     def described(self) -> str:
         """Where text and label come from, in words."""
+
+    @property
+    def parts(self) -> Sequence[LabelledTexts]:
+        """The texts of each file on their own."""
+        return (self,)
 
     @abstractmethod
     def __iter__(self) -> Iterator[LabelledText]:
@@ -147,6 +139,11 @@ class LabelledFolder(LabelledTexts):
         return tuple(path for path, _ in self.files)
 
     @property
+    def parts(self) -> Sequence[LabelledTexts]:
+        """The text of each file."""
+        return [LabelledFolder((each,)) for each in self.files]
+
+    @property
     def described(self) -> str:
         """How texts are labelled."""
         return "one text a file, labelled by the name of its folder"
@@ -160,7 +157,12 @@ class LabelledFolder(LabelledTexts):
 class JoinedLabelled(LabelledTexts):
     """The labelled texts of several files, one after the other."""
 
-    parts: tuple[LabelledTexts, ...]
+    joined: tuple[LabelledTexts, ...]
+
+    @property
+    def parts(self) -> Sequence[LabelledTexts]:
+        """The texts of each file on their own."""
+        return [part for each in self.joined for part in each.parts]
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -192,6 +194,14 @@ def open_one(given: FileOrInput, columns: Columns) -> LabelledTexts:
         return open_folder(Path(given))
     table = open_table(find_input(given), KNOWN_NAMES)
     return LabelledTable(table, find_columns(table, columns))
+
+
+def is_folder_of_classes(path: FileOrInput) -> bool:
+    """Return whether a folder holds folders of files and no files of its own."""
+    if isinstance(path, Input) or not Path(path).is_dir():
+        return False
+    inside = [each for each in Path(path).iterdir() if not each.name.startswith(".")]
+    return len(inside) > 1 and all(each.is_dir() for each in inside)
 
 
 def open_folder(folder: Path) -> LabelledFolder:

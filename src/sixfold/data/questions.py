@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,11 @@ class Questions:
     def paths(self) -> tuple[Path, ...]:
         """The input files in order; standard input is `-`."""
         return tuple(source.path for source in self.inputs)
+
+    @property
+    def parts(self) -> Sequence[Questions]:
+        """The questions of each file on their own."""
+        return [Questions((source,)) for source in self.inputs]
 
     @property
     def described(self) -> str:

@@ -67,6 +67,11 @@ class TaggedTexts:
         return tuple(source.path for source in self.inputs)
 
     @property
+    def parts(self) -> Sequence[TaggedTexts]:
+        """The texts of each file on their own."""
+        return [TaggedTexts((source,)) for source in self.inputs]
+
+    @property
     def described(self) -> str:
         """How texts are tagged."""
         return "a tag for each word"

@@ -16,7 +16,9 @@ from sixfold.models.folder import ModelInfo, load_info, load_members
 
 AnyKind = TypeVar("AnyKind")  # of tokenizer
 
-COMMANDS = {"translate": "sixfold translate", "generate": "sixfold generate"}  # of each task: what runs its models
+COMMANDS = {  # of each task: what runs its models
+    task: f"sixfold {task}" for task in ("translate", "generate", "classify", "tag", "fill")
+}
 
 
 def read_folder(

@@ -108,6 +108,8 @@ class Labels(BaseModel):
     choice: Literal["one", "several", "number"] = "one"  # of the labels for a text; a number has one logit
     thresholds: tuple[float, ...] = ()  # of each probability, where several labels may be chosen
     temperature: float = Field(1.0, gt=0, allow_inf_nan=False)  # that logits are divided by
+    mean: float = Field(0.0, allow_inf_nan=False)  # of numbers that were learned: what a logit of 0 stands for
+    deviation: float = Field(1.0, gt=0, allow_inf_nan=False)  # what a logit of 1 is above that
 
 
 class ModelInfo(BaseModel):

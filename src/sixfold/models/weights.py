@@ -15,6 +15,16 @@ def weights_of(model: nn.Module) -> Weights:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
+HEAD = "head."  # how the names of the weights begin that turn vectors into answers
+
+
+def set_body(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy all weights but those of the head, which stays as it is."""
+    body = {name: tensor for name, tensor in weights.items() if not name.startswith(HEAD)}
+    own = {name: tensor for name, tensor in weights_of(model).items() if name.startswith(HEAD)}
+    set_weights(model, {**body, **own})
+
+
 @torch.no_grad()
 def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into a model that has exactly these names."""

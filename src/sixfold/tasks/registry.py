@@ -9,11 +9,14 @@ from sixfold.models.folder import load_info
 from sixfold.settings import suggestion
 from sixfold.tasks.generate import Generate
 from sixfold.tasks.translate import Translate
+from sixfold.tasks.understand.classify import Classify
+from sixfold.tasks.understand.fill import Fill
+from sixfold.tasks.understand.tag import Tag
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.setup import Request
 from sixfold.training.task import Inputs, Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate())}
+TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate(), Classify(), Tag(), Fill())}
 
 
 def choose_task(request: Request, name: str | None = None) -> Task:

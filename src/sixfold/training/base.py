@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -20,6 +21,9 @@ from sixfold.models.folder import Json, ModelInfo, load_info, load_members
 from sixfold.settings import Overrides
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.state import RunState
+
+if TYPE_CHECKING:
+    from sixfold.training.task import Task
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,13 @@ class Base:
         return {"name": self.name, "sha256": list(self.sha256)}
 
 
-def read_base(folder: Path, task: str) -> Base:
-    """Read what the model in a folder is; refuse one of another task."""
+def read_base(folder: Path, task: Task) -> Base:
+    """Read what the model in a folder is; refuse one that the task cannot start from."""
     info = load_info(folder)
-    if info.task != task:
+    if not task.accepts(info):
         raise ConfigError(
-            f"The model in {folder} was trained for the task {info.task!r}, and this data is for {task!r}.",
-            f"Fine-tune a model of the task {task!r}, or leave out --init to train a new one.",
+            f"The model in {folder} was trained for the task {info.task!r}, and this data is for {task.name!r}.",
+            f"Fine-tune a model of the task {task.name!r}, or leave out --init to train a new one.",
         )
     return Base(folder, info, digests_of(folder, info))
 
@@ -63,7 +67,8 @@ def digests_of(folder: Path, info: ModelInfo) -> tuple[str, ...]:
 def load_base(base: Base, remembered: Mapping[str, Json]) -> list[nn.Module]:
     """Return the models of a base; refuse one that is not what the run was set up with."""
     members = load_members(base.folder, base.info)
-    if base.as_json() != remembered or digests_of(base.folder, base.info) != base.sha256:
+    is_same = all(remembered.get(name) == value for name, value in base.as_json().items())
+    if not is_same or digests_of(base.folder, base.info) != base.sha256:
         raise ModelFolderError(
             f"The model in {base.folder} changed while it was read.", "Wait until its own training has ended."
         )

@@ -62,7 +62,7 @@ def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
     prepare_machine()
     device, overrides = choose_device(request.device), request.overrides(task)
     examples = task.read(request.inputs, overrides)
-    base = None if request.init is None else read_base(request.init, task.name)
+    base = None if request.init is None else read_base(request.init, task)
     inherited = task.inherit(base, examples, overrides) if base else {}
     survey = task.survey(examples, 1, on_progress)
     plan = propose(task, survey, merge(task.recipe, inherited, overrides), device, base)

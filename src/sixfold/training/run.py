@@ -21,7 +21,7 @@ from sixfold.machine import (
     return_freed_memory,
 )
 from sixfold.models.ensemble import members_of
-from sixfold.models.weights import set_weights, weights_of
+from sixfold.models.weights import set_body, set_weights, weights_of
 from sixfold.training.base import BaseComparison, compare_with_base, load_base, read_base, say_comparison
 from sixfold.training.checkpoint import CheckpointStore
 from sixfold.training.clock import Clock
@@ -119,9 +119,10 @@ def starting_model(task: Task, setup: Setup, request: Request, device: str) -> n
     learner = task.learner(setup.recipe, setup.processor)
     model = new_model(learner, setup.recipe)
     if request.init is not None:
-        given = load_base(read_base(request.init, task.name), setup.base)
+        given = load_base(read_base(request.init, task), setup.base)
+        copy = set_weights if setup.continues else set_body
         for own, old in zip(members_of(model), given, strict=True):
-            set_weights(own, weights_of(old))
+            copy(own, weights_of(old))
     elif not request.resume:
         learner.initialise(model, setup.data.train())
     return model.to(device)
@@ -156,7 +157,7 @@ def make_trainer(
         stepper=stepper,
         candidates=Candidates(stepper, store, learner.validator(setup.data.valid())),
         base_validator=None if base_valid is None else learner.validator(base_valid),
-        is_fine_tuning=bool(setup.base),
+        is_fine_tuning=setup.continues,
         clock=clock,
         reporter=Reporter(log, shown, clock, ranks.is_first),
         publish=publisher(task, setup, model, run_folder.model),

@@ -64,7 +64,7 @@ def record_scores(measured: Measured, state: RunState, max_forgetting: float) ->
         state.best = {
             "step": state.step, "name": scores.name, "score": scores.value, "loss": measured.loss,
             "weights": measured.weights, "conditions": scores.conditions,
-            "decimals": scores.decimals,
+            "decimals": scores.decimals, **scores.facts,
         }  # fmt: skip
         if measured.own is not None:
             state.best["own_score"] = measured.own.value

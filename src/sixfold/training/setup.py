@@ -55,8 +55,13 @@ class Setup:
     facts: dict[str, Any]  # what the task remembers of its input
     processor: Any
     data: Prepared
-    base: dict[str, Json] = field(default_factory=dict)  # the model that is fine-tuned; empty for a new one
+    base: dict[str, Json] = field(default_factory=dict)  # the model that training starts from; empty for none
     inputs: list[dict[str, Json]] = field(default_factory=list)
+
+    @property
+    def continues(self) -> bool:
+        """Whether all of a base is kept, so that it can be scored first; else its head is replaced."""
+        return bool(self.base) and self.base.get("continues") is not False
 
 
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
@@ -65,7 +70,7 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
     examples = task.read(request.inputs, overrides)
     held_out = task.read(request.valid, overrides) if request.valid else None
     import_ahead()
-    base = None if request.init is None else read_base(request.init, task.name)
+    base = None if request.init is None else read_base(request.init, task)
     inherited = task.inherit(base, examples, overrides) if base else {}
     survey = task.survey(examples, seed, lambda done: shown.preparation(f"reading {task.examples}", done))
     plan = propose(task, survey, merge(task.recipe, inherited, overrides), device, base)
@@ -81,9 +86,11 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
         shown.say(f"warning: {line}")
     describe(shown, task, plan.recipe, processor, data, device)
     files = task.save_processor(run_folder.training, processor)
-    if base and not copy_validation(base, task.name, run_folder.digests(files), data.base_folder):
+    continues = base is not None and task.continues(base, processor)
+    if base and continues and not copy_validation(base, task.name, run_folder.digests(files), data.base_folder):
         shown.say(f"warning: {UNKNOWN}")
-    facts, remembered = task.facts(examples, base), base.as_json() if base else {}
+    facts = task.facts(examples, base)
+    remembered: dict[str, Json] = {**base.as_json(), "continues": continues} if base else {}
     setup = Setup(plan.recipe, seed, facts, processor, data, remembered)
     paths = [*examples.paths, *(held_out.paths if held_out else ())]
     write_setup(task, run_folder, setup, files, paths)

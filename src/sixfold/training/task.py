@@ -9,7 +9,7 @@ The tasks themselves are in `tasks/`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -21,7 +21,7 @@ from sixfold.data.batches import Sizes
 from sixfold.data.checks.report import CheckRequest, Report
 from sixfold.data.shards import Corpus, Ids, Records
 from sixfold.data.streams import FileOrInput
-from sixfold.models.folder import Json
+from sixfold.models.folder import Json, ModelInfo
 from sixfold.models.weights import Weights
 from sixfold.settings import Overrides
 from sixfold.training.base import Base
@@ -79,6 +79,7 @@ class Scores:
     is_higher_better: bool = True
     decimals: int = 1  # that are shown of it
     details: str = ""  # what else was measured, in a few words
+    facts: Mapping[str, Json] = field(default_factory=dict)  # what else the model folder keeps of it
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,9 @@ class Task(Protocol):
     def propose(self, survey: Opaque, overrides: Overrides, device: str, core_speed: float) -> Plan:
         """Choose everything that the user did not, with reasons."""
 
+    def accepts(self, base: ModelInfo) -> bool:
+        """Return whether training can start from such a model."""
+
     def inherit(self, base: Base, examples: Opaque, overrides: Overrides) -> Overrides:
         """Return what a model to fine-tune decides, refusing examples and overrides that contradict it."""
 
@@ -219,6 +223,9 @@ class Task(Protocol):
 
     def fit(self, survey: Opaque, recipe: Opaque, base: Base | None) -> Opaque:
         """Return the processor: learned from the sample, or that of the model to fine-tune."""
+
+    def continues(self, base: Base, processor: Opaque) -> bool:
+        """Return whether all of the base is kept, so that it can be scored first; else its head is replaced."""
 
     def save_processor(self, folder: Path, processor: Opaque) -> list[Path]:
         """Write a processor into the folder of a run; return its files."""

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sixfold.callbacks import no_progress
+from sixfold.data.checks.report import CheckRequest
 from sixfold.data.labelled import Columns, LabelledText, open_labelled
 from sixfold.errors import DataError
+from sixfold.tasks.understand.classify import Classify
 
 
 def read(path: Path, **columns: str) -> list[LabelledText]:
@@ -85,3 +88,27 @@ def test_what_is_wrong_is_named_with_its_line(
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read(tmp_path / name, **columns)
+
+
+def test_the_check_finds_contradictions_repeats_leaks_and_labels_that_look_alike(tmp_path: Path) -> None:
+    rows = ["a good film,positive"] * 2 + [
+        "A good  film,negative",
+        "fine,positive",
+        ",positive",
+        "odd\x07,postive",
+    ]
+    rows += [f"text {number},positive" for number in range(30)]
+    (tmp_path / "train.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "test.csv").write_text("text,label\nFine,negative\nother,negative\n", encoding="utf-8")
+    request = CheckRequest([tmp_path / "train.csv"], [tmp_path / "test.csv"], {}, None)
+    report = Classify().check(request, no_progress)
+    found = {finding.kind: finding.lines for finding in report.findings}
+    assert found == {
+        "duplicate": (3,),
+        "same text, another label": (4,),
+        "text of the test set": (5,),
+        "empty text": (6,),
+        "control characters": (7,),
+    }
+    assert report.facts[-1] == "are these one label? 'positive' (34) and 'postive' (1)"
+    assert (report.counts[0].total, report.counts[0].clean) == (36, 32)

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from sixfold.callbacks import OnProgress
 from sixfold.data.batches import Sizes
 from sixfold.data.shards import Corpus, Record, Records, ShardWriter
-from sixfold.models.folder import Json
+from sixfold.models.folder import Json, ModelInfo
 from sixfold.nn import BlockConfig
 from sixfold.settings import Overrides
 from sixfold.training.base import Base
@@ -129,6 +129,10 @@ class ColourTask:
         del device, core_speed
         return Plan(make_recipe(ColourRecipe, overrides), (f"{len(survey)} fruits",), ())
 
+    def accepts(self, base: ModelInfo) -> bool:
+        del base
+        return False
+
     def inherit(self, base: Base, examples: Table, overrides: Overrides) -> Overrides:
         raise NotImplementedError
 
@@ -138,6 +142,9 @@ class ColourTask:
     def fit(self, survey: Table, recipe: ColourRecipe, base: Base | None) -> list[str]:
         del recipe, base
         return sorted({word for pair in survey for word in pair})
+
+    def continues(self, base: Base, processor: list[str]) -> bool:
+        raise NotImplementedError
 
     def save_processor(self, folder: Path, processor: list[str]) -> list[Path]:
         (folder / "words.json").write_text(json.dumps(processor))

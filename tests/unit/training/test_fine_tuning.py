@@ -16,6 +16,7 @@ from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.evaluate.metrics import bleu
 from sixfold.files import BLANK, seal, sha256
 from sixfold.models.folder import load_info
+from sixfold.tasks.translate import Translate
 from sixfold.training.base import load_base, read_base
 from sixfold.training.progress import Silence
 from sixfold.training.run import Outcome, say_outcome
@@ -224,7 +225,7 @@ def test_a_model_of_another_task_is_refused_with_both_names(base: Path, tmp_path
     content["files"]["sixfold.json"]["sha256"] = BLANK
     path.write_bytes(seal(json.dumps(content)))
     with pytest.raises(ConfigError, match="'classify', and this data is for 'translate'"):
-        read_base(tmp_path / "other", "translate")
+        read_base(tmp_path / "other", Translate())
 
 
 def test_text_in_other_languages_is_refused_and_text_in_the_wrong_order_too(
@@ -242,4 +243,4 @@ def test_text_in_other_languages_is_refused_and_text_in_the_wrong_order_too(
 def test_a_base_that_changes_while_it_is_read_is_refused(base: Path) -> None:
     remembered = {"name": "tiny", "sha256": ["of other weights"]}
     with pytest.raises(ModelFolderError, match="changed while it was read"):
-        load_base(read_base(base, "translate"), remembered)
+        load_base(read_base(base, Translate()), remembered)

@@ -41,6 +41,8 @@ class Generate:
     def detect(self, inputs: Inputs) -> bool:
         """One file or folder of text or conversations, two of JSON Lines, or more than two."""
         kinds = kinds_of(inputs)
+        if kinds & {"labels", "tags", "questions"}:
+            return False
         if len(inputs) == 2:
             return kinds <= {"texts", "conversations"}
         return len(inputs) > 2 or kinds != {"pairs"}
@@ -72,6 +74,10 @@ class Generate:
         """Choose everything that the user did not."""
         return choose(survey, overrides, device, core_speed)
 
+    def accepts(self, base: ModelInfo) -> bool:
+        """Return whether it is a model of this task."""
+        return base.task == self.name
+
     def inherit(self, base: Base, examples: Examples, overrides: Overrides) -> Overrides:
         """Return the base's shape, tokenizer and decoding defaults; only dropout and decoding may be changed."""
         return inherit(base, isinstance(examples, Conversations), overrides)
@@ -86,6 +92,11 @@ class Generate:
             return TextProcessor.of_base(base.folder, base.info, survey.has_conversations)
         data = recipe.data
         return TextProcessor.learn(survey.texts, data.vocabulary, data.subwords, survey.has_conversations)
+
+    def continues(self, base: Base, processor: TextProcessor) -> bool:
+        """All of the base is kept."""
+        del base, processor
+        return True
 
     def save_processor(self, folder: Path, processor: TextProcessor) -> list[Path]:
         """Write the tokenizer and what is known of it."""

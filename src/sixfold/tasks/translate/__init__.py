@@ -78,6 +78,10 @@ class Translate:
         """Choose everything that the user did not."""
         return choose(survey, overrides, device, core_speed)
 
+    def accepts(self, base: ModelInfo) -> bool:
+        """Return whether it is a model of this task."""
+        return base.task == self.name
+
     def inherit(self, base: Base, examples: Pairs, overrides: Overrides) -> Overrides:
         """Return the base's shape, tokenizer and decoding defaults; only dropout and the search may be changed."""
         return inherit(base, languages_of(examples), overrides)
@@ -91,6 +95,11 @@ class Translate:
         if base is not None:
             return load_tokenizer(base.folder, base.info)
         return learn_tokenizer(survey.sample, recipe.data)
+
+    def continues(self, base: Base, processor: Tokenizer) -> bool:
+        """All of the base is kept."""
+        del base, processor
+        return True
 
     def save_processor(self, folder: Path, processor: Tokenizer) -> list[Path]:
         """Write the tokenizer."""

@@ -1,0 +1,1 @@
+"""Understand: labelled text in, an encoder-only model that sorts, tags, answers or compares out (BERT)."""
