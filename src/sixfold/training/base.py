@@ -67,8 +67,7 @@ def digests_of(folder: Path, info: ModelInfo) -> tuple[str, ...]:
 def load_base(base: Base, remembered: Mapping[str, Json]) -> list[nn.Module]:
     """Return the models of a base; refuse one that is not what the run was set up with."""
     members = load_members(base.folder, base.info)
-    is_same = all(remembered.get(name) == value for name, value in base.as_json().items())
-    if not is_same or digests_of(base.folder, base.info) != base.sha256:
+    if base.as_json() != remembered or digests_of(base.folder, base.info) != base.sha256:
         raise ModelFolderError(
             f"The model in {base.folder} changed while it was read.", "Wait until its own training has ended."
         )

@@ -56,12 +56,8 @@ class Setup:
     processor: Any
     data: Prepared
     base: dict[str, Json] = field(default_factory=dict)  # the model that training starts from; empty for none
+    continues: bool = False  # whether all of the base is kept, so that it can be scored; else its head is replaced
     inputs: list[dict[str, Json]] = field(default_factory=list)
-
-    @property
-    def continues(self) -> bool:
-        """Whether all of a base is kept, so that it can be scored first; else its head is replaced."""
-        return bool(self.base) and self.base.get("continues") is not False
 
 
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
@@ -90,8 +86,8 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
     if base and continues and not copy_validation(base, task.name, run_folder.digests(files), data.base_folder):
         shown.say(f"warning: {UNKNOWN}")
     facts = task.facts(examples, base)
-    remembered: dict[str, Json] = {**base.as_json(), "continues": continues} if base else {}
-    setup = Setup(plan.recipe, seed, facts, processor, data, remembered)
+    remembered = base.as_json() if base else {}
+    setup = Setup(plan.recipe, seed, facts, processor, data, remembered, continues)
     paths = [*examples.paths, *(held_out.paths if held_out else ())]
     write_setup(task, run_folder, setup, files, paths)
 
@@ -142,6 +138,7 @@ def write_setup(
             "seed": setup.seed,
             "facts": setup.facts,
             "base": setup.base,
+            "continues": setup.continues,
             "files": run_folder.digests(paths),
         }
     )
@@ -157,6 +154,7 @@ def read_setup(task: Task, run_folder: RunFolder) -> Setup:
         processor=task.load_processor(run_folder.training),
         data=Prepared(run_folder.data),
         base=content["base"],
+        continues=content.get("continues", bool(content["base"])),
         inputs=run_folder.inputs(),
     )
 
