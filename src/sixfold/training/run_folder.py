@@ -19,7 +19,7 @@ from sixfold.training.ranks import Ranks
 
 LOCK = "lock"  # held while a run goes on
 RUN, INPUTS = "run.json", "inputs.json"
-KEYS = {"task", "recipe", "seed", "facts", "base", "files"}
+KEYS = {"task", "recipe", "seed", "facts", "base", "continues", "files"}
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def read_setup(task: Task, run_folder: RunFolder) -> Setup:
         processor=task.load_processor(run_folder.training),
         data=Prepared(run_folder.data),
         base=content["base"],
-        continues=content.get("continues", bool(content["base"])),
+        continues=content["continues"],
         inputs=run_folder.inputs(),
     )
 
