@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sixfold.cli.flags import AsJson, Device, Set
+from sixfold.cli.label_scores import evaluate_labelled, labels_texts
 from sixfold.cli.output import print_table
 from sixfold.cli.set_option import read_languages
 from sixfold.cli.text_scores import continues_text, evaluate_files, refuse_for_texts
@@ -51,13 +52,18 @@ def evaluate(
     """Score translations against a reference: BLEU, chrF, TER, exact match and perplexity, with signatures.
 
     --against answers "is it better?" with a paired bootstrap test. With a model that continues text: bits per byte
-    and perplexity of texts, or of the answers in conversations.
+    and perplexity of texts, or of the answers in conversations. With a classifier: accuracy, F1, calibration and
+    the confusion matrix; with a tagger: the F1 of entities, or the accuracy of words.
 
     Example: sixfold evaluate model test.en test.de --against older-model
     """
     if continues_text(model):
         refuse_for_texts({"--against": against, "--beam": beam, "--protect": protect, "--lowercase": lowercase})
         evaluate_files(model, files, as_json, settings, device)
+        return
+    if labels_texts(model):
+        flags = {"--beam": beam, "--protect": protect, "--lowercase": lowercase, "--set": settings}
+        evaluate_labelled(model, files, against, flags, as_json, device)
         return
     from sixfold.data.readers import open_pairs
     from sixfold.evaluate.system import evaluate_system
