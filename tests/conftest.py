@@ -131,19 +131,19 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from sixfold.models.folder import ModelInfo, Processor, save_model
     from sixfold.models.weights import weights_of
     from sixfold.text import Tokenizer
-    from sixfold.text.chat import MARKS, OURS
+    from sixfold.text.chat import ROLE_TOKENS, SIXFOLD_TEMPLATE
 
     words = " ".join(NUMBER_WORDS.values()).split()
     draw = random.Random(7)
     lines = [" ".join(draw.choices(words, k=8)) for _ in range(500)]
-    tokenizer = Tokenizer.learn(lines, 400, marks=MARKS)
+    tokenizer = Tokenizer.learn(lines, 400, special_tokens=ROLE_TOKENS)
     shape = {"layers": 2, "d_model": 64, "d_ff": 128, "heads": 4, "max_positions": 256, "init_std": 0.3}
     config = DecoderOnlyConfig(**GPT, **shape, vocabulary=tokenizer.vocabulary)
     with torch.random.fork_rng():
         torch.manual_seed(7)
         model = DecoderOnly(config)
     folder = tmp_path_factory.mktemp("chat") / "parrot"
-    processor = Processor(special=tokenizer.special, decoder_start=tokenizer.special.bos, chat=OURS)
+    processor = Processor(special=tokenizer.special, decoder_start=tokenizer.special.bos, chat=SIXFOLD_TEMPLATE)
     info = ModelInfo(kind="decoder_only", task="generate", model=config, processors={"text": processor})
     save_model(folder, info, [weights_of(model)], tokenizer, "# A parrot\n")
     return folder

@@ -1,10 +1,10 @@
-"""Batches by a budget of tokens, decided by (seed, epoch, position) alone, so that resuming seeks.
+"""Batches under a token budget, determined by (seed, epoch, position) alone, so that resuming seeks.
 
 An epoch is a random order of all examples, cut into pools. A pool is sorted by length and cut into batches
-with little padding, and its batches are shuffled. To resume in the middle of an epoch, only the
-current pool is made again. Every process of a distributed run makes the same batches and takes its part of each.
+with little padding, and its batches are shuffled. To resume in the middle of an epoch, only the current pool is
+rebuilt. Every process of a distributed run makes the same batches and takes its part of each.
 
-Shapes: N examples, C columns that are padded (source and target, or one).
+Shapes: N examples, C padded columns (source and target, or one).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sixfold.data.shards import Ids
 
 BATCHES_A_POOL = 256
 
-Sizes = NDArray[np.int32]  # (N, C): the positions that each example takes in each padded column
+Sizes = NDArray[np.int32]  # (N, C): the length of each example in each padded column
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands in its data: the batch that comes next."""
+    """A run's position in its data: the next batch."""
 
     epoch: int = 0
     pool: int = 0
@@ -71,9 +71,8 @@ class Batches:
     def cut(self, examples: Ids) -> list[Ids]:
         """Sort examples by length and cut them so that no column of a batch exceeds the token budget.
 
-        Within one length of the longest column, examples are sorted by the difference of the first and the last
-        column, alternately ascending and descending: so neighbours stay alike, and the shorter column needs little
-        padding too.
+        Examples of equal longest column are sorted by the difference of the first and the last column, alternately
+        ascending and descending, so that neighbours are similar and the shorter column needs little padding too.
         """
         sizes = self.sizes[examples]
         longest, first, last = sizes.max(axis=1), sizes[:, 0], sizes[:, -1]

@@ -30,13 +30,13 @@ FORMAT_OF_SUFFIX = {
 
 
 def format_of_name(path: Path) -> str:
-    """Return the format that a name states, or nothing."""
+    """Return the format that a file name's suffix says, or an empty string."""
     name = Path(path.name.lower())
     return FORMAT_OF_SUFFIX.get(Path(name.stem if name.suffix in COMPRESSED_SUFFIXES else name).suffix, "")
 
 
 def format_of_content(head: bytes) -> str:
-    """Return the format that the beginning of a file shows, or nothing."""
+    """Return the format recognised at the beginning of a file, or an empty string."""
     text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
     if head.startswith(b"PAR1\x15"):
         return "parquet"  # the fifth byte begins its first header, so that a text may begin with PAR1
@@ -51,7 +51,7 @@ def format_of_content(head: bytes) -> str:
 
 
 def first_record(text: str) -> Record | None:
-    """Return the object on the first line of a text, unless that is a sentence that begins with a brace."""
+    """Return the JSON object on the first line of a text, or None; a sentence may begin with a brace too."""
     line = text.lstrip("\ufeff \t\r\n").partition("\n")[0]
     try:
         record = json.loads(line) if line.startswith("{") else None
@@ -61,26 +61,26 @@ def first_record(text: str) -> Record | None:
 
 
 def kinds_of(paths: Iterable[FileOrInput]) -> set[Kind]:
-    """Return what there is in files, and in the first ones of folders."""
+    """Return the kinds of these files, and of the first files in folders."""
     files = [file for path in paths for file in ([path] if isinstance(path, Input) else few_files(Path(path)))]
     return {kind_of(find_input(file)) for file in files}
 
 
 def few_files(path: Path) -> list[Path]:
-    """Return the file, or the first files of a folder that have anything in them."""
+    """Return the file, or the first files of a folder that are not empty."""
     if not path.is_dir():
         return [path]
     return [file for file in files_below(path) if file.stat().st_size][:MOST_LOOKED_AT]
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the files in a folder and in those inside it; hidden ones do not count."""
+    """Return the files in a folder and its subfolders, without hidden ones."""
     inside = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in inside if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
 
 
 def kind_of(source: Input) -> Kind:
-    """Return what a file holds."""
+    """Return the kind of a file."""
     head = first_bytes(source)
     named, found = format_of_name(source.path), format_of_content(head)
     if named == "jsonl" or found == "jsonl":
@@ -99,12 +99,12 @@ def kind_of(source: Input) -> Kind:
 
 
 def first_long_record(source: Input) -> Record | None:
-    """Return the object on the first line of a file, if there is one."""
+    """Return the JSON object on the first line of a file, if there is one."""
     return first_record(next(lines_of(source), ""))
 
 
 def kind_of_record(record: Record) -> Kind:
-    """Return what a file is for whose first record this is; two texts, one of them `text`, may be either."""
+    """Return the kind of a file with this first record; two texts, one of them named `text`, may be either."""
     if {"tokens", "tags"} <= record.keys() or ("text" in record and not record.keys().isdisjoint(SPAN_NAMES)):
         return "tags"
     if "data" in record or {"question", "context"} <= record.keys():
@@ -152,14 +152,14 @@ def has_tags(lines: Sequence[bytes]) -> bool:
 
 
 def is_binary(head: bytes) -> bool:
-    """Return whether a file that begins so is no text."""
+    """Return whether this beginning of a file is not text."""
     return b"\0" in head[:8192] and not head.startswith(WIDE_MARKS)
 
 
 def refuse_binary(source: Input) -> None:
-    """Raise if a file is no text."""
+    """Raise if a file is not text."""
     if is_binary(first_bytes(source)):
-        raise DataError(f"{source.name} is no text: it has NUL bytes.", "Give files of plain text in UTF-8.")
+        raise DataError(f"{source.name} is not text: it contains NUL bytes.", "Give plain text files in UTF-8.")
 
 
 def rows_of(source: Input) -> Iterator[tuple[int, str, str]]:
@@ -170,7 +170,7 @@ def rows_of(source: Input) -> Iterator[tuple[int, str, str]]:
 
 
 def records_of(source: Input) -> Iterator[tuple[int, Record, str]]:
-    """Yield the objects of a file of JSON Lines, each with its line and what messages call this place."""
+    """Yield the objects of a JSON Lines file, each with its line number and its location for messages."""
     return ((line, parse_record(text, where), where) for line, text, where in rows_of(source))
 
 
@@ -188,7 +188,7 @@ def parse_record(text: str, where: str) -> Record:
 
 
 def json_text(record: Record, name: str, where: str) -> str:
-    """Return a text of a record, which can be written as UTF-8."""
+    """Return a text of a record; refuse one that cannot be encoded in UTF-8."""
     text = record.get(name)
     if not isinstance(text, str):
         raise DataError(f"{where}: {name!r} must be text, found {text!r:.40}.", f"It has: {', '.join(record)}.")

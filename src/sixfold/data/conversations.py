@@ -17,7 +17,7 @@ FORMS = 'Write {"prompt": …, "response": …} or {"messages": [{"role": …, "
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said, and the line of the file where it stands, counted from 1."""
+    """The messages, and their line in the file, counted from 1."""
 
     messages: tuple[Message, ...]
     line: int
@@ -47,7 +47,7 @@ def conversation_of(line: int, text: str, where: str) -> Conversation:
 
 
 def messages_of(record: Record, where: str) -> tuple[Message, ...]:
-    """Return the messages of a record, of which at least one is the assistant's."""
+    """Return the messages of a record, at least one of them by the assistant."""
     if "messages" not in record:
         prompt, response = (json_text(record, name, where) for name in ("prompt", "response"))
         return Message("user", prompt), Message("assistant", response)
@@ -56,7 +56,7 @@ def messages_of(record: Record, where: str) -> tuple[Message, ...]:
         raise DataError(f"{where}: 'messages' must be a list of objects.", FORMS)
     messages = tuple(message_of(each, where) for each in found)
     if not any(message.role == "assistant" for message in messages):
-        raise DataError(f"{where}: the assistant says nothing, so there is nothing to learn.", FORMS)
+        raise DataError(f"{where}: no message of the assistant has text, so there is nothing to learn.", FORMS)
     if any(message.role == "system" for message in messages[1:]):
         raise DataError(f"{where}: a system message may only come first.", FORMS)
     return messages

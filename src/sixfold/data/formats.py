@@ -1,7 +1,7 @@
-"""Formats of parallel text: each function reads one format and yields pairs as they come.
+"""Formats of parallel text: each function reads one format and yields its pairs in order.
 
-A side is one line. In the formats whose sides may hold line breaks (JSONL, Parquet, PO, and TMX in `tmx.py`) each
-break, with the blanks around it, becomes one space.
+A side is one line. In formats whose sides may contain line breaks (JSONL, Parquet, PO, and TMX in `tmx.py`) each
+break, with the white space around it, becomes one space.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pair:
 
 
 def one_line(text: str) -> str:
-    """Return the text with each line break, and the blanks around it, as one space."""
+    """Replace each line break, and the white space around it, by one space."""
     if "\n" not in text:
         return text
     return " ".join(piece for line in text.split("\n") if (piece := line.strip()))
@@ -54,12 +54,12 @@ def read_aligned(source: Input, target: Input) -> Iterator[Pair]:
 
 
 def unequal_counts(source: Input, target: Input, fewer: int, more: int, source_has_more: bool) -> DataError:
-    """Return the error that tells how many lines each file has."""
+    """Return the error that states how many lines each file has."""
     num_source, num_target = (more, fewer) if source_has_more else (fewer, more)
     return DataError(
         f"The files must have the same number of lines: {source.name} has {num_source:,}, "
         f"{target.name} has {num_target:,}.",
-        "Find the line that one of them lacks: from there on, every pair is wrong.",
+        "Find the line that is missing from one of them: from there on, every pair is wrong.",
     )
 
 
@@ -129,7 +129,7 @@ def read_parquet(source: Input, languages: Languages) -> Iterator[Pair]:
 
 @contextmanager
 def opened_parquet(source: Input) -> Iterator[pyarrow.parquet.ParquetFile]:
-    """Open a table; what is wrong with it is told by its name."""
+    """Open a table; errors name the file."""
     arrow, parquet = need("pyarrow", "Reading Parquet"), need("pyarrow.parquet", "Reading Parquet")
     with naming(source.name), source.open() as file:
         try:
@@ -139,7 +139,7 @@ def opened_parquet(source: Input) -> Iterator[pyarrow.parquet.ParquetFile]:
 
 
 def parquet_columns(batch: pyarrow.RecordBatch | pyarrow.Table) -> dict[str, pyarrow.Array]:
-    """Return the columns of some rows, or the languages of their column `translation`."""
+    """Return the columns of some rows, or the fields of their column `translation`."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     translation = columns.get("translation")
     if translation is None or translation.type.num_fields < 2:
@@ -161,7 +161,7 @@ def parquet_pair(left: object, right: object, line: int, name: str) -> Pair:
 
 
 def read_po(source: Input) -> Iterator[Pair]:
-    """Read the translated messages of a PO file: not the fuzzy, the obsolete and the untranslated ones."""
+    """Read the translated messages of a PO file, without fuzzy, obsolete and untranslated ones."""
     polib = need("polib", "Reading a PO file")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "messages.po"  # polib reads lines faithfully only from a plain file
@@ -186,5 +186,5 @@ def read_po(source: Input) -> Iterator[Pair]:
 
 
 def plural_forms(singular: str, plural: str, forms: dict[int, str]) -> list[tuple[str, str]]:
-    """Pair the singular with the first form, and the plural with the last, the one for large numbers."""
+    """Pair the singular with the first form, and the plural with the last, which is for large numbers."""
     return [(singular, forms[min(forms)]), (plural, forms[max(forms)])] if forms else []

@@ -1,7 +1,7 @@
-"""Sets of texts too many to keep: each text is a 64-bit hash in sorted arrays.
+"""Sets of more texts than fit in memory: each text is a 64-bit hash in sorted arrays.
 
-Ten million pairs take 80 MB, and 160 MB for the moment in which two arrays are merged. Two different texts
-among ten million share a hash with a probability of three in a million.
+Ten million pairs take 80 MB, and 160 MB while two arrays are merged. The probability that any two of ten million
+different texts share a hash is three in a million.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def hash_texts(texts: Iterable[str]) -> Hashes:
 
 
 def contains(sorted_hashes: Hashes, hashes: Hashes) -> Mask:
-    """Say of each hash whether it is among the sorted ones."""
+    """Return for each hash whether it is among the sorted ones."""
     if not len(sorted_hashes):
         return np.zeros(len(hashes), dtype=bool)
     places = np.searchsorted(sorted_hashes, hashes).clip(max=len(sorted_hashes) - 1)
@@ -32,16 +32,16 @@ def contains(sorted_hashes: Hashes, hashes: Hashes) -> Mask:
 
 
 class SeenHashes:
-    """A growing set of hashes, kept in a few sorted arrays, each less than half as long as the one before."""
+    """A growing set of hashes, in a few sorted arrays, each less than half as long as the one before."""
 
     def __init__(self) -> None:
         self.levels: list[Hashes] = []
 
     def add(self, hashes: Hashes) -> Mask:
-        """Add hashes, and say of each whether it was there before, or earlier among these."""
+        """Add hashes, and return for each whether it was in the set, or earlier among these."""
         new, first_places = np.unique(hashes, return_index=True)
         is_known = np.zeros(len(new), dtype=bool)
-        for level in self.levels:  # sorted hashes are looked up in sorted ones: neighbours share cache lines
+        for level in self.levels:  # looking up sorted hashes in sorted hashes reuses cache lines
             is_known |= contains(level, new)
         seen = np.ones(len(hashes), dtype=bool)
         seen[first_places] = is_known
@@ -50,7 +50,7 @@ class SeenHashes:
         return seen
 
     def insert(self, level: Hashes) -> None:
-        """Keep a sorted array, merged with those that are not much longer, so that there are few."""
+        """Add a sorted array, merged with those that are not much longer, so that there are few."""
         while self.levels and len(self.levels[-1]) <= 2 * len(level):
             level = np.concatenate([self.levels.pop(), level])
             level.sort(kind="stable")  # merges sorted runs in one pass

@@ -1,4 +1,4 @@
-"""Source and target language of a file: the two that the user asks for, source first, or the only two it has."""
+"""The source and target language of a file: the two that the user names, source first, or the only two it has."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def asked_languages(value: object) -> Languages | None:
 
 
 def choose_sides(names: Sequence[str], asked: Languages | None, where: str) -> Languages:
-    """Return the two keys of a record that are its source and its target; where there is a doubt, refuse."""
+    """Return which keys of a record are its source and its target; refuse if that is ambiguous."""
     has_both = {"source", "target"} <= set(names)
     if asked and set(asked) <= set(names):
         return asked
     if has_both:
-        return "source", "target"  # which languages these are is another question
+        return "source", "target"  # the record names the sides, but not their languages
     if asked is None and len(names) == 2:
         return names[0], names[1]
     expected = " and ".join(asked or ("source", "target"))
@@ -40,20 +40,20 @@ def choose_sides(names: Sequence[str], asked: Languages | None, where: str) -> L
 
 
 def how_to_choose(names: Sequence[str]) -> str:
-    """Return the hint that says how two languages are asked for."""
+    """Return the hint that tells how to name two languages."""
     first, second = names[:2] if len(names) > 1 else ("en", "de")
     return f"Name two of them, source first: --set 'data.languages=[{first}, {second}]'"
 
 
 def tag_of(language: str, tags: Collection[str]) -> str | None:
-    """Return the tag of a language: the same, a variety of it (en-US of en), or that of which it is a variety."""
+    """Return the closest tag of a language: itself, a variety (en-US for en), or a general one (en for en-US)."""
     ranked = [(rank, tag) for tag in tags if (rank := distance(language, tag)) is not None]
     return min(ranked, key=lambda each: each[0])[1] if ranked else None
 
 
 @cache
 def distance(language: str, tag: str) -> int | None:
-    """Return how far a tag is from a language, case aside: 0 for the same, None for another language."""
+    """Return how far a tag is from a language, ignoring case: 0 for the same, None for another language."""
     language, tag = (name.casefold().replace("_", "-") for name in (language, tag))
     if tag == language:
         return 0

@@ -1,6 +1,6 @@
-"""Packing: token streams cut into rows of one length, and conversations put into rows whole.
+"""Packing: token streams are cut into rows of equal length, and conversations are put whole into rows.
 
-A row has one token more than the model reads of it: each token but the last is followed by its target.
+A row has one token more than the model reads: each token but the last is an input, and the next is its target.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 
 from sixfold.data.shards import Record
 
-OPEN_ROWS = 64  # that wait for a conversation which fits
+OPEN_ROWS = 64  # rows that may still get a conversation
 
-Columns = Mapping[str, Sequence[int]]  # of each token, by name
+Columns = Mapping[str, Sequence[int]]  # one number per token, by name
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Tokens that follow one another, with columns of as many numbers, and the line where they begin."""
+    """Consecutive tokens, with columns of the same length, and the line where they begin."""
 
     columns: Columns
     line: int
-    is_new: bool = True  # whether what stands before them belongs to another document
+    is_new: bool = True  # whether a new document begins here
 
     def __len__(self) -> int:
         return len(self.columns["tokens"])
@@ -29,7 +29,7 @@ class Stretch:
 
 @dataclass
 class Row:
-    """Tokens that become a record, and the places where documents begin among them."""
+    """Tokens that become a record, and the positions where documents begin."""
 
     line: int
     columns: dict[str, list[int]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Row:
         return Row(self.line, columns, [start - begin for start in self.starts if begin <= start < end])
 
     def record(self) -> Record:
-        """Return what a shard holds."""
+        """Return the record for a shard."""
         return Record({**self.columns, "starts": self.starts}, self.line)
 
 
@@ -63,7 +63,7 @@ class Packer:
         self.open, self.last = Row(1), Row(1)
 
     def add(self, stretches: Iterable[Stretch]) -> Iterator[Record]:
-        """Take more of the stream, and yield the rows that are full."""
+        """Add to the stream, and yield the rows that are full."""
         for stretch in stretches:
             self.open.line = stretch.line if len(self.open) <= 1 else self.open.line
             self.open.add(stretch)
@@ -77,12 +77,12 @@ class Packer:
                 self.open.line = stretch.line
 
     def rest(self) -> Iterator[Record]:
-        """Yield what is left, a row that is shorter."""
+        """Yield the remaining tokens as a shorter row."""
         if len(self.open) > 1:
             yield self.open.record()
 
     def full_rest(self) -> Iterator[Record]:
-        """Yield what is left with the end of the row before it, so that this row is as long as the others."""
+        """Yield the remaining tokens after the end of the previous row, as a row of full length."""
         if len(self.open) > 1 and len(self.last):
             both = Row(self.last.line, self.last.columns, self.last.starts)
             both.add(Stretch({name: values[1:] for name, values in self.open.columns.items()}, 0, is_new=False))
@@ -93,14 +93,14 @@ class Packer:
 
 
 class WholePacker:
-    """Puts conversations into rows, each into the fullest open row that has room for it."""
+    """Packs whole conversations, each into the fullest open row that has room for it (best fit)."""
 
     def __init__(self, context: int) -> None:
         self.context = context
         self.open: list[Row] = []
 
     def add(self, stretches: Iterable[Stretch]) -> Iterator[Record]:
-        """Take conversations no longer than a row, and yield the fullest rows once too many are open."""
+        """Add conversations no longer than a row, and yield the fullest rows once too many are open."""
         for stretch in stretches:
             fitting = [row for row in self.open if len(row) + len(stretch) <= self.context + 1]
             if fitting:

@@ -1,6 +1,6 @@
-"""Pairs from files: two line-aligned files, or one file that holds both sides, or folders of them.
+"""Read pairs from two line-aligned files, from one file that holds both sides, or from folders of them.
 
-The format is told by the content and the name; the streams below tell the compression.
+The format is detected from the content and the name; `streams` detects the compression.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sixfold.errors import DataError
 __all__ = ["Pair", "Pairs", "join_pairs", "open_pairs", "read_lines"]
 
 PLAIN_FORMATS = {"tsv": read_tsv, "po": read_po}
-NAMED_FORMATS = {  # those that name their sides: how these are found, and read
+NAMED_FORMATS = {  # formats that name their sides: how to find the sides, and how to read them
     "jsonl": (jsonl_sides, read_jsonl),
     "tmx": (tmx_languages, read_tmx),
     "parquet": (parquet_sides, read_parquet),
@@ -48,7 +48,7 @@ class Pairs(ABC):
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
-        """The pairs of each file on their own: line numbers start anew in each."""
+        """The pairs of each file separately, because line numbers start again in each."""
         return (self,)
 
     @abstractmethod
@@ -85,7 +85,7 @@ class JoinedPairs(Pairs):
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
-        """The pairs of each file on their own."""
+        """The pairs of each file separately."""
         return self._parts
 
     def __iter__(self) -> Iterator[Pair]:
@@ -94,7 +94,7 @@ class JoinedPairs(Pairs):
 
 
 def join_pairs(parts: Sequence[Pairs]) -> Pairs:
-    """Return several sources of pairs as one."""
+    """Concatenate several sources of pairs."""
     return parts[0] if len(parts) == 1 else JoinedPairs(parts)
 
 
@@ -103,7 +103,7 @@ def open_pairs(
 ) -> Pairs:
     """Open parallel text: two aligned files or folders, or one file or folder that holds both sides.
 
-    `languages` are those of source and target; in TMX, JSONL and Parquet they also say which two are read.
+    `languages` are those of source and target; in TMX, JSONL and Parquet they also select which two are read.
     """
     if target is None:
         return join_pairs([open_both_sides(path, languages) for path in files_of(source)])
@@ -125,7 +125,7 @@ def refuse_same(source: Path, target: Path) -> None:
 
 
 def files_of(path: FileOrInput) -> Sequence[FileOrInput]:
-    """Return the file, or the files of a folder in the order of their names; hidden ones do not count."""
+    """Return the file, or the files of a folder sorted by name, without hidden ones."""
     if isinstance(path, Input) or not Path(path).is_dir():
         return [path]
     path = Path(path)
@@ -140,7 +140,7 @@ def open_aligned(source: FileOrInput, target: FileOrInput, languages: Languages 
     inputs = find_input(source), find_input(target)
     for side in inputs:
         if format_of_content(first_bytes(side)) in ("parquet", "tmx"):
-            raise DataError(f"{side.name} holds both sides already.", "Give it alone, without a second file.")
+            raise DataError(f"{side.name} already holds both sides.", "Give it alone, without a second file.")
     return PairsOfFile(inputs, partial(read_aligned, *inputs), languages)
 
 
@@ -156,6 +156,6 @@ def open_both_sides(path: FileOrInput, languages: Languages | None) -> Pairs:
         sides = find_sides(source, languages)
         return PairsOfFile([source], partial(read, source, sides), languages or sides)
     raise DataError(
-        f"{source.name} was given alone and is no TSV, JSONL, TMX, Parquet or PO file.",
+        f"{source.name} was given alone, but is not a TSV, JSONL, TMX, Parquet or PO file.",
         "Give two files for line-aligned text, or one file whose lines are: source, tab, target.",
     )

@@ -1,4 +1,4 @@
-"""Reservoir sampling: a uniform random sample of a stream of pairs, in memory that can be freed."""
+"""Reservoir sampling: a uniform random sample of a stream of pairs, in one buffer that can be freed."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from sixfold.data.formats import Pair
 
-ENCODING = ("utf-8", "surrogatepass")  # whatever a text holds comes back
+ENCODING = ("utf-8", "surrogatepass")  # lossless for any string
 
 
 class Reservoir:
-    """At most `most` of the pairs that were offered, each with the same probability.
+    """At most `most` of the pairs offered, each with the same probability.
 
-    The texts are stored one after the other in one buffer: hundreds of thousands of small objects would fragment
-    the heap, and freeing them would not return its memory.
+    The texts are stored in one buffer: hundreds of thousands of small objects would fragment the heap, and freeing
+    them would not return its memory.
     """
 
     def __init__(self, most: int, seed: int) -> None:
         self.draw = np.random.default_rng((seed, 0))
         self.num_offered = 0
         self.texts = bytearray()
-        self.places = np.zeros((most, 4), dtype=np.int64)  # where source begins, target begins, target ends; line
-        self.num_bytes = 0  # of `texts`, that are still in the sample
+        self.places = np.zeros((most, 4), dtype=np.int64)  # offsets of source, target and end; line
+        self.num_bytes = 0  # bytes of `texts` that belong to pairs still in the sample
 
     def __len__(self) -> int:
         return min(self.num_offered, len(self.places))
@@ -33,7 +33,7 @@ class Reservoir:
             yield Pair(self.texts[source:target].decode(*ENCODING), self.texts[target:end].decode(*ENCODING), line)
 
     def offer(self, pair: Pair) -> None:
-        """Keep the pair if there is room; else replace a random one, with the probability that is due to it."""
+        """Keep the pair if there is room; otherwise let it replace a random one with the right probability."""
         self.num_offered += 1
         place = self.num_offered - 1
         if self.num_offered > len(self.places):

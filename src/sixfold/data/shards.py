@@ -1,8 +1,9 @@
-"""A prepared corpus on disk: records of named columns, in shards that are read in place and never need memory.
+"""A prepared corpus on disk: records of named columns, in shards that are read in place, not loaded into memory.
 
 A split (train, valid) is a folder of shards and `columns.json`, which names the columns and the type of their
-values: token ids, samples, pixels, labels. A shard is two files: `*.values`, the columns of all records one after
-the other, and `*.index`, where each record begins, how many values each of its columns has, and its input line.
+values: token ids, samples, pixels, labels. A shard is two files: `*.values` has the columns of all records one
+after the other; `*.index` says where each record begins, how many values each of its columns has, and its input
+line.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ RECORDS_A_SHARD = 1_000_000
 COLUMNS = "columns.json"
 TYPES = ("|u1", "|i1", *(f"<{kind}{size}" for kind in "uif" for size in (2, 4, 8)))  # as NumPy writes them
 
-Ids = NDArray[np.uint32]  # which records of a corpus
+Ids = NDArray[np.uint32]  # indices of records
 Columns = Mapping[str, str]  # the type of each column's values, as NumPy writes it
 Values = dict[str, NDArray[Any]]  # of one record, by column
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One example, encoded, and the line of the input it came from."""
+    """One encoded example, and the line of the input it came from."""
 
     columns: Mapping[str, Sequence[int]]
     line: int
@@ -42,7 +43,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Records:
-    """Some records of a corpus, and which they are."""
+    """Some records of a corpus, with their indices."""
 
     ids: Ids
     values: list[Values]
@@ -54,7 +55,7 @@ def token_type(vocabulary: int) -> str:
 
 
 def index_type(columns: Columns) -> np.dtype[Any]:
-    """Return what the index has of each record."""
+    """Return the type of an entry of the index."""
     return np.dtype([("offset", "<i8"), *((name, "<i4") for name in columns), ("line", "<i8")])
 
 
@@ -99,7 +100,7 @@ class ShardWriter:
         self.offset = 0
 
     def close(self) -> None:
-        """Finish the open shard, and wait until it has reached the disk."""
+        """Finish the current shard, and wait until it has reached the disk."""
         self.files.close()
         for path in (*self.open_paths, self.folder):
             sync(path)
@@ -107,7 +108,7 @@ class ShardWriter:
 
 
 class Corpus:
-    """One split of a prepared corpus, open for reading: in memory are only the lengths of its records."""
+    """One split of a prepared corpus, open for reading: only the lengths of its records are in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.columns = read_columns(folder)
@@ -124,16 +125,16 @@ class Corpus:
 
     @cached_property
     def num_bytes(self) -> int:
-        """What the corpus takes on disk."""
+        """The size of the corpus on disk."""
         return sum(shard.values.num_bytes + shard.index.num_bytes for shard in self.shards)
 
     def find(self, record: int) -> tuple[Shard, int]:
-        """Return the shard that a record is in, and its place there."""
+        """Return the shard that a record is in, and its index there."""
         shard = int(np.searchsorted(self.shard_starts, record, side="right")) - 1
         return self.shards[shard], record - int(self.shard_starts[shard])
 
     def lines(self, ids: Ids) -> list[int]:
-        """Return the input lines that these records came from."""
+        """Return the input lines of these records."""
         return [shard.entry(place)[-1] for shard, place in map(self.find, ids.tolist())]
 
     def record(self, record: int) -> Values:
@@ -153,14 +154,14 @@ def read_columns(folder: Path) -> dict[str, str]:
     except OSError as error:
         raise no_corpus(folder) from error
     except (ValueError, RecursionError) as error:
-        raise damaged(folder / COLUMNS, "it is no JSON") from error
+        raise damaged(folder / COLUMNS, "it is not JSON") from error
     if not isinstance(content, dict) or not content or not all(map(is_column, content, content.values())):
         raise damaged(folder / COLUMNS, "it does not name columns and their types")
     return content
 
 
 def is_column(name: str, kind: object) -> bool:
-    """Return whether this can be a column: numbers of one width, under a name that the index has room for."""
+    """Return whether a name and a type are valid for a column."""
     return bool(name) and name not in ("offset", "line") and kind in TYPES
 
 
@@ -173,7 +174,7 @@ class Shard:
         self.index = FlatFile(stem.with_suffix(".index"), index_type(columns))
 
     def lengths(self) -> NDArray[np.int32]:
-        """Return how many values each column of each record has, and see that they are all there."""
+        """Return how many values each column of each record has, after checking that all are there."""
         index = self.index.read(0, self.index.num_bytes // self.index.dtype.itemsize)
         lengths = np.stack([index[name] for name in self.types], axis=1)
         sizes = [kind.itemsize for kind in self.types.values()]
@@ -183,7 +184,7 @@ class Shard:
         return lengths
 
     def entry(self, place: int) -> tuple[int, ...]:
-        """Return where the values of a record begin, how many each column has, and its line."""
+        """Return the offset of a record's values, how many each column has, and its line."""
         return self.index.read(place, 1)[0].item()
 
     def record(self, place: int) -> Values:
@@ -199,7 +200,7 @@ class Shard:
 
 
 class FlatFile:
-    """A file of numbers, of which any part can be read at any time, by any thread; none of it stays in memory."""
+    """A file of numbers, any part of which can be read by any thread; nothing stays in memory."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         try:
@@ -211,7 +212,7 @@ class FlatFile:
         self.num_bytes = os.fstat(self.file).st_size
 
     def read(self, start: int, count: int) -> NDArray[Any]:
-        """Return `count` numbers from the one at `start` on."""
+        """Return `count` numbers beginning with the one at `start`."""
         size = self.dtype.itemsize
         content = os.pread(self.file, count * size, start * size)
         if len(content) != count * size:
@@ -225,5 +226,5 @@ def no_corpus(folder: Path) -> DataError:
 
 
 def damaged(path: Path, why: str) -> DataError:
-    """Return the error for a file that cannot be trained from."""
+    """Return the error for a damaged file of a prepared corpus."""
     return DataError(f"{path} is damaged: {why}.", "Train again from the text, in another folder.")

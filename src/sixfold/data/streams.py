@@ -1,8 +1,8 @@
 r"""One text file as lines: plain, gzip, xz or zstd, or standard input.
 
-Only b"\n" ends a line, so that the number of lines is the one that `wc -l` counts: U+2028, vertical tabs
-and form feeds stay inside their line. One "\r" before "\n" (CRLF) and a UTF-8 mark at the start are dropped.
-Compression is told by the first bytes, not by the name. Memory does not grow with the file.
+Only b"\n" ends a line, so that the number of lines is that of `wc -l`: U+2028, vertical tabs and form feeds stay
+inside their line. One "\r" before "\n" (CRLF) and a UTF-8 byte order mark at the start are dropped. Compression is
+detected from the first bytes, not the name. Memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = Path("-")
 BLOCK_BYTES = 1 << 18
-MAX_LINE_BYTES = 1 << 26  # a longer "line" is not text, and would need memory without bound
+MAX_LINE_BYTES = 1 << 26  # a longer "line" is not text, and would need unbounded memory
 ZSTD_PIECE_BYTES = 1 << 10  # grows at most 32,768-fold, so that a hostile file cannot fill the memory
 
 GZIP, XZ, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
@@ -43,7 +43,7 @@ WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file to read, or what came through a pipe, kept in a nameless temporary file to be read again."""
+    """A file to read; the content of a pipe is kept in an anonymous temporary file, to be read again."""
 
     path: Path
     spool: IO[bytes] | None = None
@@ -53,7 +53,7 @@ class Input:
 
     @property
     def name(self) -> str:
-        """What messages call this input."""
+        """The name of this input in messages."""
         return "standard input" if self.path == STANDARD_INPUT else str(self.path)
 
     @contextmanager
@@ -85,7 +85,7 @@ class SpoolReader(io.RawIOBase):
         self.position = 0
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
@@ -99,7 +99,7 @@ class SpoolReader(io.RawIOBase):
         return self.position
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read on from where this reader stood."""
+        """Read from this reader's own position."""
         self.spool.seek(self.position)
         data = self.spool.read(len(view := memoryview(buffer)))
         view[: len(data)] = data
@@ -115,14 +115,14 @@ class ZstdReader(io.RawIOBase):
         self.raw = raw
         self.frame = self.zstandard.ZstdDecompressor().decompressobj()
         self.begun = False
-        self.left = memoryview(b"")  # decompressed and not yet handed out
+        self.left = memoryview(b"")  # decompressed but not yet returned
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Hand out what is decompressed, after decompressing more if nothing is."""
+        """Return decompressed bytes, after decompressing more if there are none."""
         while not self.left and self.decompress_more():
             pass
         data = self.left[: len(view := memoryview(buffer))]
@@ -131,7 +131,7 @@ class ZstdReader(io.RawIOBase):
         return len(data)
 
     def decompress_more(self) -> bool:
-        """Decompress the next piece, and say whether there was one."""
+        """Decompress the next piece, and return whether there was one."""
         piece = (self.frame.unused_data if self.frame.eof else b"") or self.raw.read(ZSTD_PIECE_BYTES)
         if not piece:
             if self.begun and not self.frame.eof:
@@ -148,7 +148,7 @@ class ZstdReader(io.RawIOBase):
 
 
 def need(package: str, purpose: str) -> ModuleType:
-    """Import a package of the extra `formats`, or say how to install it."""
+    """Import a package of the extra `formats`; if it is missing, raise with how to install it."""
     try:
         return import_module(package)
     except ImportError as error:
@@ -156,12 +156,12 @@ def need(package: str, purpose: str) -> ModuleType:
 
 
 def buffered(file: IO[bytes] | io.RawIOBase) -> io.BufferedReader:
-    """Return the file as one that can be peeked into."""
+    """Return the file with a buffer, so that it can be peeked into."""
     return file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
 
 
 def decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
-    """Return the plain bytes of a file, by what its first bytes say it is."""
+    """Return the decompressed bytes of a file, whose first bytes tell the compression."""
     magic = raw.peek(len(XZ))
     if magic.startswith(GZIP):
         return gzip.GzipFile(fileobj=raw)
@@ -174,7 +174,7 @@ def decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Turn what the system and the decompressors say into an error that names the file and what to do."""
+    """Turn errors of the system and of decompressors into one that names the file and what to do."""
     try:
         yield
     except EOFError as error:
@@ -184,21 +184,19 @@ def naming(name: str) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{name} is damaged: {error}.", "Copy or download it again.") from error
     except FileNotFoundError as error:
-        raise DataError(
-            f"There is no file {name}.", f"Look for it from the folder you are in: {Path.cwd()}"
-        ) from error
+        raise DataError(f"There is no file {name}.", f"The current folder is {Path.cwd()}.") from error
     except IsADirectoryError as error:
         raise DataError(f"{name} is a folder, and a file was expected.", "Name one file in it.") from error
     except PermissionError as error:
         raise DataError(
-            f"{name} may not be read.", "Change its permissions, or copy it to a place of yours."
+            f"You have no permission to read {name}.", "Change its permissions, or copy it to a folder of yours."
         ) from error
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror or error}.") from error
 
 
 def find_input(path: FileOrInput) -> Input:
-    """Return an input that can be read again and again: what comes through a pipe is kept."""
+    """Return an input that can be read repeatedly: the content of a pipe is kept."""
     if isinstance(path, Input):
         return path
     source = Input(Path(path))
@@ -209,17 +207,17 @@ def find_input(path: FileOrInput) -> Input:
 
 
 def keep_pipes(paths: Iterable[FileOrInput]) -> list[FileOrInput]:
-    """Return paths with the pipes among them as inputs, so that they can be looked at before they are read."""
+    """Replace the pipes among paths by inputs that can be read repeatedly."""
     return [find_input(path) if isinstance(path, Input) or is_pipe(Path(path)) else path for path in paths]
 
 
 def is_pipe(path: Path) -> bool:
-    """Return whether what is read from there comes once."""
+    """Return whether a path can be read only once."""
     return path == STANDARD_INPUT or path.is_fifo()
 
 
 def spooled(pipe: Input) -> IO[bytes]:
-    """Copy a pipe to a temporary file that has no name, so that nothing is left behind however we end."""
+    """Copy a pipe to an anonymous temporary file, so that nothing is left behind however the process ends."""
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (it closes with its last reader)
     with naming(pipe.name), pipe.open_raw() as raw:
         shutil.copyfileobj(raw, spool)
@@ -252,20 +250,20 @@ def lines_of(source: Input) -> Iterator[str]:
 
 
 def blocks_of_lines(source: Input) -> Iterator[list[str]]:
-    """Yield the lines of an input in lists: decoding many at once is what makes reading fast."""
+    """Yield the lines of an input in lists: decoding many at once makes reading fast."""
     num_lines = num_bytes = 0
     for block in blocks_of_whole_lines(source):
         text = decode(block, source.name, num_lines, num_bytes)
         lines = text.replace("\r\n", "\n").split("\n")
         if not lines[-1]:
-            lines.pop()  # what follows the last newline, or a lone byte-order mark, is no line
+            lines.pop()  # the empty rest after the last newline, or after a lone byte order mark, is not a line
         yield lines
         num_lines += len(lines)
         num_bytes += len(block)
 
 
 def decode(block: bytes, name: str, num_lines: int, num_bytes: int) -> str:
-    """Decode whole lines that follow so many lines and bytes of a file."""
+    """Decode whole lines; `num_lines` and `num_bytes` of the file come before them."""
     try:
         text = block.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -281,16 +279,16 @@ def decode(block: bytes, name: str, num_lines: int, num_bytes: int) -> str:
 
 
 def refuse_wide_characters(head: bytes, name: str) -> None:
-    """Raise if a file starts with the mark of UTF-16 or UTF-32."""
+    """Raise if a file starts with a byte order mark of UTF-16 or UTF-32."""
     if head.startswith(WIDE_MARKS):
         raise DataError(
-            f"{name} is UTF-16 or UTF-32, and UTF-8 was expected.",
+            f"{name} is UTF-16 or UTF-32, but must be UTF-8.",
             "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
         )
 
 
 def blocks_of_whole_lines(source: Input) -> Iterator[bytes]:
-    """Yield blocks of bytes that end where a line ends, the last one where the file ends."""
+    """Yield blocks of bytes that end at the end of a line; the last ends at the end of the file."""
     unfinished: list[bytes] = []  # pieces of a line longer than a block, joined once
     length = 0
     for block in blocks_of(source):
@@ -310,7 +308,7 @@ def blocks_of_whole_lines(source: Input) -> Iterator[bytes]:
 
 
 def text_of(source: Input) -> Iterator[str]:
-    """Yield the text of an input in blocks that end where a line ends; a long line comes in parts."""
+    """Yield the text of an input in blocks that end at the end of a line; a long line comes in parts."""
     rest, num_lines, num_bytes = b"", 0, 0
     for more in blocks_of(source):
         block = rest + more
@@ -324,7 +322,7 @@ def text_of(source: Input) -> Iterator[str]:
 
 
 def unfinished_character(block: bytes) -> bytes:
-    r"""Return what may belong to what follows: the first bytes of a character, or the "\r" of a line's end."""
+    r"""Return the bytes at the end that may be incomplete: the first of a character, or the "\r" of a line end."""
     return UNFINISHED.search(block)[0]  # type: ignore[index]  # it matches nothing too
 
 

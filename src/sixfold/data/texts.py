@@ -1,7 +1,7 @@
-"""Plain text as documents: from files and folders, as they are or as JSON Lines with `text`.
+"""Read documents from files and folders of plain text or of JSON Lines with `text`.
 
-A document that is long comes in pieces, so that memory does not grow with it. `data.documents` says what separates
-documents: the files themselves, blank lines, or a mark that has a line of its own.
+A long document comes in pieces, so that memory does not grow with it. `data.documents` says what separates
+documents: the files themselves, blank lines, or a separator such as <|endoftext|> on a line of its own.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ PIECE_CHARACTERS = 1 << 16
 KNOWN_MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 SPACE_BEFORE_WORD = re.compile(r"(?<=\S) (?=\S)")
-SEPARATORS = "what separates documents: auto, files, blank_lines, or a mark that stands on a line of its own"
+SEPARATORS = "what separates documents: auto, files, blank_lines, or a string that has a line of its own"
 
-IsSeparator = Callable[[str], bool]  # of a line
+IsSeparator = Callable[[str], bool]  # of the line
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A document, or a part of one that is long."""
+    """A document, or a part of a long one."""
 
     text: str
-    line: int  # of the file, where it begins, counted from 1
+    line: int  # where it begins in the file, counted from 1
     is_first: bool = True
     is_last: bool = True
 
 
 class Assembler:
-    """Joins stretches of text to documents, and hands out those that become long in pieces."""
+    """Joins blocks of text to documents, and yields long documents in pieces."""
 
     def __init__(self) -> None:
-        self.line = 1  # of what comes next
+        self.line = 1  # of the next text
         self.begin("")
 
     def begin(self, text: str, is_first: bool = True) -> None:
@@ -56,7 +56,7 @@ class Assembler:
         self.first_line, self.is_first = self.line - text.count("\n"), is_first
 
     def add(self, text: str) -> Iterator[Piece]:
-        """Take more of the document that is open, and yield what is long enough."""
+        """Add to the current document, and yield the pieces that are long enough."""
         if not self.waiting:
             self.first_line = self.line
         self.waiting.append(text)
@@ -82,13 +82,13 @@ class Assembler:
 
 
 def place_to_cut(text: str, near: int) -> int:
-    """Return where a piece ends: before the last single space up to there, so that no subword is cut."""
+    """Return where to end a piece: before the last single space up to `near`, so that no subword is cut."""
     found = [*SPACE_BEFORE_WORD.finditer(text, near // 2, near + 1)]
     return found[-1].start() if found else near
 
 
 def pieces_of_file(source: Input, is_separator: IsSeparator | None, keeps_blank: bool = False) -> Iterator[Piece]:
-    """Yield the documents of a file of plain text; without separators it is one document."""
+    """Yield the documents of a plain text file; without separators it is one document."""
     assembler, begins_line = Assembler(), True
     for text in text_of(source):
         for stretch in [text] if is_separator is None else LINES.findall(text):
@@ -102,7 +102,7 @@ def pieces_of_file(source: Input, is_separator: IsSeparator | None, keeps_blank:
 
 
 def pieces_of_records(source: Input) -> Iterator[Piece]:
-    """Yield the documents of a file of JSON Lines, whose `text` they are."""
+    """Yield the documents of a JSON Lines file: the `text` of each record."""
     for line, text, where in rows_of(source):
         yield from pieces_of_row(line, text, where)
 
@@ -134,7 +134,7 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Texts:
-    """Documents that can be read again and again: every `iter()` starts from the beginning."""
+    """Documents that can be read repeatedly: every `iter()` starts from the beginning."""
 
     files: tuple[TextFile, ...]
     left_out: tuple[Path, ...] = ()  # files of folders that hold no text
@@ -165,7 +165,7 @@ def open_texts(inputs: Iterable[str | Path | Input], documents: str = "auto") ->
 
 
 def text_files(inputs: Iterable[str | Path | Input]) -> tuple[list[Input], list[Path]]:
-    """Return all files of text, those of folders by their names, and what in folders holds no text."""
+    """Return all text files, those in folders sorted by name, and the files in folders that are not text."""
     found, left_out = list[Input](), list[Path]()
     for path in inputs:
         if isinstance(path, Input) or not Path(path).is_dir():
@@ -178,7 +178,7 @@ def text_files(inputs: Iterable[str | Path | Input]) -> tuple[list[Input], list[
         found += [Input(file) for file, is_good in zip(inside, is_text, strict=True) if is_good]
         left_out += [file for file, is_good in zip(inside, is_text, strict=True) if not is_good]
     if not found:
-        raise DataError("There are no files of text.", "Give text files, or folders that hold some.")
+        raise DataError("There are no text files.", "Give text files, or folders that contain some.")
     return found, left_out
 
 
@@ -192,7 +192,7 @@ def refuse_other_json(source: Input) -> None:
 
 
 def find_mark(inputs: Sequence[Input]) -> str:
-    """Return the known mark that has lines of its own at the beginning of some file, or `files`."""
+    """Return the known separator that has lines of its own at the beginning of some file, or `files`."""
     for source in inputs:
         lines = first_bytes(source).decode(errors="replace").splitlines()
         if found := next((mark for mark in KNOWN_MARKS if mark in lines), None):
@@ -201,7 +201,7 @@ def find_mark(inputs: Sequence[Input]) -> str:
 
 
 def separator_of(mark: str) -> IsSeparator | None:
-    """Return what tells a line between two documents."""
+    """Return a function that tells whether a line separates two documents."""
     if mark == "files":
         return None
     if mark == "blank_lines":
@@ -210,9 +210,9 @@ def separator_of(mark: str) -> IsSeparator | None:
 
 
 def separation(mark: str, are_records: Sequence[bool]) -> str:
-    """Say what separates documents."""
+    """Return in words how documents are separated."""
     if all(are_records):
-        return "one a record"
-    plain = {"files": "one a file", "blank_lines": "separated by blank lines"}
-    said = plain.get(mark, f"separated by lines that hold {mark}")
-    return f"{said}, in JSON Lines one a record" if any(are_records) else said
+        return "one per record"
+    plain = {"files": "one per file", "blank_lines": "separated by blank lines"}
+    said = plain.get(mark, f"separated by lines that are {mark}")
+    return f"{said}, in JSON Lines one per record" if any(are_records) else said

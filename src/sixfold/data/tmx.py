@@ -1,7 +1,7 @@
-"""TMX: translation memories, read as a stream; nothing in a file is expanded or fetched.
+"""TMX: translation memories, read as a stream; no entity is expanded and no DTD is fetched.
 
-A unit has a text in each of its languages. Unless the user names source and target, the source is the language
-that `srclang` of the header names, or else `srclang` of a unit, or else the one that comes first.
+A unit has a text in each of its languages. Unless the user names source and target, the source is the `srclang` of
+the header, or else that of a unit, or else the language that comes first.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sixfold.data.languages import Languages, how_to_choose, tag_of
 from sixfold.data.streams import Input, blocks_of
 from sixfold.errors import DataError
 
-ANY = "*all*"  # a `srclang` that says nothing
-INLINE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})  # of the original format: no text
+ANY = "*all*"  # a `srclang` that names no language
+INLINE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})  # markup of the original format, not text
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A translation unit: its texts by language tag, its source language if it says one, and where it begins."""
+    """A translation unit: its texts by language tag, its source language if stated, and its first line."""
 
     texts: dict[str, str]
     source: str
@@ -30,7 +30,7 @@ class Unit:
 
 @dataclass(slots=True)
 class Contents:
-    """Which languages a file has, each as it is first spelled, with the number of its texts."""
+    """The languages of a file, each as it is first spelled, with the number of its texts."""
 
     source: str = ""
     counts: dict[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Contents:
 
 
 def tmx_languages(source: Input, asked: Languages | None) -> Languages:
-    """Return the source and the target of a file; its second is empty if it has one language only."""
+    """Return the source and target language of a file; the target is empty if the file has one language only."""
     found = Contents()
     for unit in units_of(source):
         found.add(unit)
@@ -63,7 +63,7 @@ def tmx_languages(source: Input, asked: Languages | None) -> Languages:
 
 
 def in_order(tags: list[str], source: str) -> list[str]:
-    """Return language tags with that of the source first, if it is among them."""
+    """Return the language tags with the source first, if it is among them."""
     first = tag_of(source, tags)
     return tags if first is None else [first, *(tag for tag in tags if tag != first)]
 
@@ -79,7 +79,7 @@ def refuse_missing(source: Input, found: Contents, asked: Languages) -> None:
 
 
 def read_tmx(source: Input, languages: Languages) -> Iterator[Pair]:
-    """Yield the pairs of two languages; of a unit that lacks one, that side is empty."""
+    """Yield the pairs of two languages; if a unit lacks one, that side is empty."""
     for unit in units_of(source):
         left = tag_of(languages[0], unit.texts)
         right = tag_of(languages[1], [tag for tag in unit.texts if tag != left]) if languages[1] else None
@@ -87,7 +87,7 @@ def read_tmx(source: Input, languages: Languages) -> Iterator[Pair]:
 
 
 def units_of(source: Input) -> Iterator[Unit]:
-    """Yield the units of a file as they come."""
+    """Yield the units of a file in order."""
     reader = UnitReader(source.name)
     try:
         for block in blocks_of(source):
@@ -98,16 +98,16 @@ def units_of(source: Input) -> Iterator[Unit]:
 
 
 class UnitReader:
-    """Collects the units of a file while expat reads it; of two texts in one language the first counts."""
+    """Collects the units of a file while expat reads it; the first of two texts in one language counts."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.units: list[Unit] = []
         self.unit = Unit({}, "", 0)
-        self.source = ""  # language of all units that do not say their own
+        self.source = ""  # the language of all units that do not state their own
         self.tag = ""
         self.text: list[str] | None = None  # pieces of the open segment
-        self.depth = 0  # of inline codes
+        self.depth = 0  # of nested inline codes
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self.check_doctype
@@ -124,7 +124,7 @@ class UnitReader:
 
     @property
     def where(self) -> str:
-        """The file and the line that is being read."""
+        """The file and the current line."""
         return f"{self.name}, line {self.parser.CurrentLineNumber:,}"
 
     def check_doctype(self, name: str, system: str | None, public: str | None, has_subset: bool) -> None:
@@ -138,7 +138,7 @@ class UnitReader:
             )
 
     def refuse_entity(self, name: str, is_parameter: bool) -> None:
-        """Refuse an entity that only a DTD could explain, instead of leaving it out of the text."""
+        """Refuse an entity that only a DTD could define, instead of omitting it from the text."""
         del is_parameter
         raise DataError(
             f"{self.where}: the entity &{name}; is not part of XML, and no DTD is read.",

@@ -1,4 +1,4 @@
-"""How close translations are to references: sacreBLEU's numbers with the signatures that make them comparable."""
+"""Metrics of translations against references: sacreBLEU's scores, with signatures that make them comparable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sixfold.text.scripts import CHINESE, JAPANESE, LANGUAGES_WITHOUT_SPACES
 
 @dataclass(frozen=True)
 class Metric:
-    """One number, and the signature that says exactly how it was computed."""
+    """A score, and the signature that says exactly how it was computed."""
 
     name: str
     value: float
@@ -21,7 +21,7 @@ class Metric:
 def corpus_metrics(
     hypotheses: Sequence[str], references: Sequence[str], target_language: str = "", lowercase: bool = False
 ) -> tuple[Metric, ...]:
-    """Return BLEU, chrF, TER and exact match, with words split as suits the target language."""
+    """Return BLEU, chrF, TER and exact match, tokenized as suits the target language."""
     is_east_asian = base_language(target_language) in CHINESE | JAPANESE
     return (
         bleu(hypotheses, references, lowercase, bleu_tokenizer(target_language)),
@@ -34,17 +34,17 @@ def corpus_metrics(
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False, tokenize: str = "13a"
 ) -> Metric:
-    """Return BLEU (Papineni et al., 2002), from 0 to 100, with words split by one of sacreBLEU's tokenizers."""
+    """Return BLEU (Papineni et al., 2002), from 0 to 100, with one of sacreBLEU's tokenizers."""
     from sacrebleu.metrics.bleu import BLEU
 
     refuse_unpaired(hypotheses, references)
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)  # force: no advice about other pipelines
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)  # force: do not warn about tokenized input
     score = metric.corpus_score(hypotheses, [references]).score
     return Metric("BLEU", score, str(metric.get_signature()))
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Metric:
-    """Return chrF2 (Popović, 2015), from 0 to 100: character n-grams, so no word splitting matters."""
+    """Return chrF2 (Popović, 2015), from 0 to 100: of character n-grams, so it needs no tokenizer."""
     from sacrebleu.metrics.chrf import CHRF
 
     refuse_unpaired(hypotheses, references)
@@ -56,10 +56,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool =
 def ter(
     hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False, is_east_asian: bool = False
 ) -> Metric:
-    """Return the edits a hundred reference words need (Snover et al., 2006): 0 is best, and over 100 is possible.
+    """Return the edits per hundred reference words (Snover et al., 2006): 0 is best, and it can exceed 100.
 
-    For Chinese and Japanese, ideographs count as words; in other scripts, words are what spaces separate.
-    sacreBLEU's own default ignores case; here case counts unless `lowercase`, as it does in BLEU and chrF.
+    In Chinese and Japanese, ideographs count as words; in other languages, spaces separate words. sacreBLEU's
+    default ignores case; here case counts unless `lowercase`, as in BLEU and chrF.
     """
     from sacrebleu.metrics.ter import TER
 
@@ -79,10 +79,10 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str], lowercase:
 
 
 def bleu_tokenizer(target_language: str) -> str:
-    """Return sacreBLEU's tokenizer for a language: its own for Chinese, characters where no spaces are written.
+    """Return sacreBLEU's tokenizer for a language: `zh` for Chinese, `char` for other languages without spaces.
 
-    sacreBLEU would rather split Japanese with MeCab, which needs a dictionary; BLEU over characters is higher
-    than over words, so compare it only with numbers whose signature also says tok:char.
+    sacreBLEU recommends MeCab for Japanese, which needs a dictionary; BLEU over characters is higher than over
+    words, so compare it only with scores whose signature also says tok:char.
     """
     language = base_language(target_language)
     if language in CHINESE:
@@ -96,11 +96,11 @@ def base_language(tag: str) -> str:
 
 
 def refuse_unpaired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse to score lists that are empty or not line for line."""
+    """Refuse to score lists that are empty or of different lengths."""
     if len(hypotheses) != len(references):
         raise DataError(
             f"There are {len(hypotheses):,} translations for {len(references):,} references.",
-            "Line n of one must belong to line n of the other: check where they slip out of step.",
+            "Line n of one must translate line n of the other: find the missing or extra line.",
         )
     if not references:
         raise DataError("There is nothing to score: 0 translations and 0 references.", "Is the file empty?")

@@ -1,9 +1,9 @@
-"""Is B better than A? Paired bootstrap resampling (Koehn, 2004) and an answer in plain words.
+"""Is B better than A? Paired bootstrap resampling (Koehn, 2004), with the answer in words.
 
-Scores and their statistics are sacreBLEU's. The p-value is ours, because sacreBLEU's `--paired-bs` tests in one
-direction and picks the direction after looking: of two equally good systems it calls one better about twice as
-often as the threshold promises. Here it is two-sided: how often would two equally good systems differ by this
-much, in either direction? It comes out about twice sacreBLEU's.
+Scores and their statistics are sacreBLEU's. The p-value is ours, because sacreBLEU's `--paired-bs` is a one-sided
+test whose side is chosen after seeing the scores: it calls one of two equally good systems better about twice as
+often as the threshold promises. Ours is two-sided: how often would two equally good systems differ by this much,
+in either direction? It is about twice sacreBLEU's.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Scores = NDArray[np.float64]
 
 NAMES = {"BLEU": "BLEU", "CHRF": "chrF"}
 THRESHOLD = 0.05
-SMALL_TEST_SET = 300  # sentences: Koehn (2004) shows that so many can be enough
+SMALL_TEST_SET = 300  # sentences: Koehn (2004) shows that this many can be enough
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The scores of two systems in one metric, and how significant their difference is."""
+    """The scores of two systems in one metric, and the significance of their difference."""
 
     metric: str
     first: float
@@ -46,13 +46,13 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference is larger than chance explains."""
+        """Whether the difference is significant."""
         return self.p_value < THRESHOLD
 
 
 @dataclass(frozen=True)
 class BootstrapComparison:
-    """Two systems on one test set, metric by metric, and the answer in plain words."""
+    """The comparison of two systems on one test set, by metric and in words."""
 
     names: tuple[str, str]
     num_sentences: int
@@ -88,7 +88,7 @@ def compare(
 
 
 def metrics_for(target_language: str, lowercase: bool) -> list[SacreMetric]:
-    """Return sacreBLEU's metrics, the one that gives the answer first."""
+    """Return sacreBLEU's metrics; the first decides the answer."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -99,12 +99,12 @@ def metrics_for(target_language: str, lowercase: bool) -> list[SacreMetric]:
 
 
 def statistics_of(metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """Return the counts of each sentence, whose sums over a corpus decide its score (sentences, counts)."""
+    """Return each sentence's sufficient statistics (sentences, counts), which are summed for a corpus score."""
     return np.asarray(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
 
 
 def score(metric: SacreMetric, statistics: Scores) -> float:
-    """Return the corpus score of sentences given by their counts."""
+    """Return the corpus score of sentences from their statistics."""
     return float(metric._compute_score_from_stats(list(statistics.sum(axis=0))).score)
 
 
@@ -116,7 +116,7 @@ def resampled_scores(
     on_progress: OnProgress,
 ) -> Scores:
     """Score both systems on the same random test sets, drawn with replacement (metrics, systems, samples)."""
-    # One test set at a time: all of them at once would take gigabytes for a large corpus.
+    # One resampled test set at a time: all of them together would take gigabytes for a large corpus.
     generator = np.random.default_rng(seed)
     num_sentences = len(statistics[0][0])
     scores = np.empty((len(metrics), len(statistics[0]), samples))
@@ -146,25 +146,25 @@ def difference(metric: SacreMetric, statistics: Sequence[Scores], resampled: Sco
 
 
 def two_sided_p_value(sampled_differences: Scores, observed: float) -> float:
-    """Return how often chance alone makes a difference this large.
+    """Return how often a difference this large arises by chance.
 
-    Chance is the spread of the resampled differences around their mean (Riezler and Maxwell, 2005). The sample
-    that was observed counts as one of them, so the result is never 0.
+    The resampled differences, shifted to mean 0, are the null distribution (Riezler and Maxwell, 2005). The
+    observed sample counts as one of them, so the result is never 0.
     """
     by_chance = np.abs(sampled_differences - sampled_differences.mean())
-    # The margin keeps rounding from telling equal differences apart.
+    # The margin makes differences equal that differ only by rounding.
     at_least_as_large = int((by_chance >= abs(observed) - 1e-9).sum())
     return (at_least_as_large + 1) / (len(sampled_differences) + 1)
 
 
 def half_interval(scores: Scores) -> float:
-    """Return half the width of the interval that holds the middle 95% of the scores."""
+    """Return half the width of the central 95% interval of the scores."""
     ordered = np.sort(scores)
     cut = len(ordered) // 40
     return float(ordered[len(ordered) - cut - 1] - ordered[cut]) / 2
 
 
-# The answer in plain words.
+# The answer in words.
 
 
 def in_words(
@@ -185,7 +185,7 @@ def in_words(
 
 
 def verdict(names: tuple[str, str], found: Difference) -> str:
-    """Return what one metric says, without the full stop."""
+    """Return the verdict of one metric, without the full stop."""
     first, second = names
     size, p_value = found.difference, p_in_words(found.p_value)
     if not found.is_significant:
@@ -195,7 +195,7 @@ def verdict(names: tuple[str, str], found: Difference) -> str:
 
 
 def opinion(names: tuple[str, str], main: Difference, other: Difference) -> str:
-    """Return whether a second metric says the same as the main one."""
+    """Return whether a second metric agrees with the main one."""
     p_value = p_in_words(other.p_value)
     if not other.is_significant:
         return f"{other.metric} {'gives no evidence' if main.is_significant else 'agrees'} ({p_value})"
@@ -205,7 +205,7 @@ def opinion(names: tuple[str, str], main: Difference, other: Difference) -> str:
 
 
 def p_in_words(p_value: float) -> str:
-    """Return a p-value with the digits that matter: rounding never carries it across the threshold."""
+    """Return a p-value with enough digits that rounding does not carry it across the threshold."""
     if p_value < 0.001:
         return "p < 0.001"
     digits = 3 if p_value < 0.1 else 2

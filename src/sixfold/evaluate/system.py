@@ -1,4 +1,4 @@
-"""One system on one test set: what it wrote, whoever made it, and what that scores."""
+"""A system's translations of a test set, by a model or from a file, and their scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class System:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a system scored."""
+    """The scores of a system."""
 
     name: str
     num_sentences: int

@@ -1,4 +1,4 @@
-"""Decoder-only models: the paper's decoder without a memory (GPT, 2018, and Llama, 2023).
+"""Decoder-only models: the paper's decoder without cross-attention (GPT, 2018, and Llama, 2023).
 
 Shapes: B batch, T positions, V vocabulary.
 """
@@ -20,13 +20,13 @@ class DecoderOnlyArchitecture(BlockConfig):
     """The choices of a model's shape; a token sees at most `max_positions` tokens, itself included."""
 
     layers: int = Field(12, ge=1, le=128, description="layers")
-    tied: bool = Field(True, description="the matrix of the logits is that of the embedding")
+    tied: bool = Field(True, description="logits use the embedding's matrix (tied weights)")
     scaled_embedding: bool = Field(False, description="multiply embeddings by √d_model, as the paper does")
-    init_std: float = Field(0.02, gt=0, le=1, description="spread of the initial weights")
+    init_std: float = Field(0.02, gt=0, le=1, description="standard deviation of the initial weights")
 
 
 class DecoderOnlyConfig(DecoderOnlyArchitecture):
-    """An architecture and the number of tokens it knows."""
+    """An architecture and the size of its vocabulary."""
 
     vocabulary: int = Field(ge=5, le=2_000_000)
 
@@ -67,7 +67,7 @@ PRESETS: dict[str, DecoderOnlyArchitecture] = {
 
 
 class DecoderOnly(nn.Module):
-    """Tokens so far in, logits of the next token out."""
+    """From the tokens so far to the logits of the next one."""
 
     def __init__(self, config: DecoderOnlyConfig) -> None:
         super().__init__()
@@ -83,17 +83,17 @@ class DecoderOnly(nn.Module):
         return self.head(self.hidden(tokens))
 
     def hidden(self, tokens: Tensor, mask: Mask = "causal", watch: Watch | None = None) -> Tensor:
-        """Return the stack's output (B, T, d_model); `watch` is shown each layer's attention weights (B, H, T, T).
+        """Return the stack's output (B, T, d_model); `watch` gets each layer's attention weights (B, H, T, T).
 
-        Position i sees the positions up to i, or what a `mask` (B, 1, T, T) says. Padding stands behind the text,
-        where causality hides it from every real position.
+        Position i sees the positions up to i, or those that a `mask` (B, 1, T, T) allows. Padding comes after the
+        text, where causality hides it from every real position.
         """
         show = (lambda _, weights: watch(weights)) if watch else None
         return self.stack(self.stem(tokens), mask, watch=show)
 
 
 def initialise(model: DecoderOnly) -> None:
-    """Draw all matrices as GPT-2's are: with one spread, the last ones of each sublayer with a smaller one."""
+    """Initialise all matrices as in GPT-2: from N(0, init_std²), the last of each sublayer with less variance."""
     std = model.config.init_std
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1 and "norm" not in name:

@@ -1,4 +1,4 @@
-"""The Transformer of the paper (section 3): an encoder, a decoder and the one matrix they share.
+"""The Transformer of the paper (section 3): an encoder and a decoder that share one embedding matrix.
 
 Shapes: B batch, M source positions, T target positions, V vocabulary.
 """
@@ -26,7 +26,9 @@ from sixfold.nn import (
 )
 
 Kind = Literal["encoder", "decoder", "cross"]  # self-attention of either stack, attention to the memory
-Watch = Callable[[Kind, Tensor], None]  # is shown each layer's weights (B, H, queries, keys), first layer first
+Watch = Callable[
+    [Kind, Tensor], None
+]  # gets each layer's attention weights (B, H, queries, keys), first layer first
 
 
 class Architecture(BlockConfig):
@@ -41,14 +43,14 @@ class Architecture(BlockConfig):
 
     @model_validator(mode="after")
     def check_width(self) -> Architecture:
-        """Refuse a width that sinusoids do not have."""
+        """Refuse an odd width, which sinusoids do not have."""
         if self.d_model % 2:
             raise ConfigError(f"d_model must be even, because sinusoids come in pairs: got {self.d_model}.")
         return self
 
 
 class EncoderDecoderConfig(Architecture):
-    """An architecture, the number of tokens it knows, and which of them fills up a batch."""
+    """An architecture, the size of its vocabulary, and the id of padding."""
 
     vocabulary: int = Field(ge=5, le=2_000_000)
     pad_id: int = Field(0, ge=0)
@@ -63,7 +65,7 @@ PRESETS: dict[str, Architecture] = {
 
 
 class EncoderDecoder(nn.Module):
-    """Source tokens and target tokens so far in, logits of the next token out."""
+    """From the source tokens and the target tokens so far to the logits of the next one."""
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
@@ -80,9 +82,10 @@ class EncoderDecoder(nn.Module):
         return self.head(self.hidden(source, target_in))
 
     def hidden(self, source: Tensor, target_in: Tensor, watch: Watch | None = None) -> Tensor:
-        """Return the decoder's output (B, T, d_model); `watch` is shown the attention weights on the way.
+        """Return the decoder's output (B, T, d_model); `watch` gets the attention weights on the way.
 
-        Nothing is kept that `watch` does not keep: all maps of a long pair and a large model fill the memory.
+        Only `watch` can keep the weights: those of all layers of a large model and a long pair would fill the
+        memory.
         """
         kinds: dict[str, Kind] = {"self": "decoder", "cross": "cross"}
         show = (lambda which, weights: watch(kinds[which], weights)) if watch else None
@@ -99,14 +102,14 @@ class EncoderDecoder(nn.Module):
         return self.encoder(self.source(source), mask, watch=show)
 
     def target_mask(self, length: int, device: torch.device) -> Tensor:
-        """Return which target positions (length, length) see which.
+        """Return which target positions (length, length) may attend to which.
 
-        Padding stands behind the sentence, where causality already hides it from every real position.
+        Padding comes after the sentence, where causality hides it from every real position.
         """
         mask, width = causal_mask(length, device), self.config.attention_width
         return mask & local_mask(length, width, device) if width else mask
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return how many numbers training would change."""
+    """Return the number of trainable parameters."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,7 +1,6 @@
-"""Several models as one: the average of their probabilities.
+"""Ensembles: several models as one, which averages their probabilities.
 
-Models that differ only in their random start and their dropout err in different places, so their average errs
-less.
+Models that differ only in initialisation and dropout make different errors, so their average makes fewer.
 
 Shapes: B pairs, T target positions, V vocabulary.
 """
@@ -15,41 +14,43 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
-LOWEST = torch.finfo(torch.float32).min  # two probabilities of 0 are one of 0: no infinity is taken from another
+LOWEST = torch.finfo(torch.float32).min  # the logarithm of probability 0, finite because ∞ - ∞ is NaN
 
 
 class Ensemble(nn.Module):
-    """Models that know the same tokens, as training and scoring see one."""
+    """Models with the same vocabulary, used as one model in training and scoring."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Return the averaged log-probabilities (B, T, V), which are their own log-softmax."""
-        each = (model(*inputs).log_softmax(dim=-1) for model in self.models)  # one after the other
+        """Return the averaged log-probabilities (B, T, V), which log-softmax leaves unchanged."""
+        each = (
+            model(*inputs).log_softmax(dim=-1) for model in self.models
+        )  # lazily, to keep one model's logits at a time
         return average(each, len(self.models))
 
 
 def make_ensemble(make: Callable[[], nn.Module], count: int) -> nn.Module:
-    """Return one new model, or so many as one."""
+    """Return one new model, or an ensemble of `count`."""
     return make() if count == 1 else Ensemble([make() for _ in range(count)])
 
 
 def members_of(model: nn.Module) -> list[nn.Module]:
-    """Return the models of an ensemble one by one, or a model that stands alone."""
+    """Return the models of an ensemble, or a single model as the only one."""
     return list(model.models) if isinstance(model, Ensemble) else [model]
 
 
 def average(log_probs: Iterable[Tensor], count: int) -> Tensor:
-    """Return the logarithm of the average of so many probabilities, given as logarithms."""
+    """Return the logarithm of the average of `count` probabilities, given as logarithms."""
     return reduce(log_of_sum, log_probs) - math.log(count)
 
 
 def log_of_sum(first: Tensor, second: Tensor) -> Tensor:
-    """Return log(exp(first) + exp(second)) with the same bits wherever in a tensor a number stands.
+    """Return log(exp(first) + exp(second)), with bits that do not depend on an element's position in the tensor.
 
-    `torch.logaddexp` rounds the last few numbers of a tensor in another way than the rest.
+    `torch.logaddexp` rounds the last few elements of a tensor differently from the rest.
     """
     larger, smaller = torch.maximum(first, second), torch.minimum(first, second)
     return larger + (smaller - larger.clamp_min(LOWEST)).exp().log1p()

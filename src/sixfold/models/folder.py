@@ -1,8 +1,8 @@
 """The model folder, format 2: weights, tokenizer, configuration and model card; nothing in it is ever executed.
 
-sixfold.json          what the model is, the SHA-256 of the files beside it and of itself
+sixfold.json          the model's description, the SHA-256 of the other files and of itself
 weights.safetensors   the tensors, tied ones once; further members of an ensemble are weights-2.safetensors, …
-tokenizer.model       SentencePiece; tokenizer.json where a published model brings its own
+tokenizer.model       SentencePiece; tokenizer.json if a published model has its own tokenizer
 README.md             the model card
 training/             only to continue training; deletable
 """
@@ -54,14 +54,14 @@ DTYPES = {  # of the weights in their files; in memory they are float32
     "bfloat16": (torch.bfloat16, "BF16"),
 }
 WEIGHTS_NAME = re.compile(r"weights(-\d{1,5})?\.safetensors")
-LARGEST_CONFIG, LARGEST_TOKENIZER = 4 * 2**20, 128 * 2**20  # bytes; what is larger is not one of ours
-LARGEST_HEADER = 16 * 2**20  # bytes of a file of weights that are no weights
+LARGEST_CONFIG, LARGEST_TOKENIZER = 4 * 2**20, 128 * 2**20  # bytes; no file of ours is larger
+LARGEST_HEADER = 16 * 2**20  # bytes of a weight file that are not weights
 
 Json = JsonValue
 
 
 class FileDigest(BaseModel):
-    """The SHA-256 of a file, and while it is being replaced also that of the one before."""
+    """The SHA-256 of a file, and while it is being replaced also that of the previous one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -77,13 +77,13 @@ class Processor(BaseModel):
     kind: Literal["text"] = "text"
     tokenizer: TokenizerFile = "tokenizer.model"
     special: SpecialIds = SpecialIds()
-    decoder_start: int | None = None  # the decoder's first input, if this side is its and has one
-    chat: ChatTemplate | None = None  # of models that were trained on conversations
+    decoder_start: int | None = None  # the decoder's first input, if this is the decoder's side and it has one
+    chat: ChatTemplate | None = None  # of models trained on conversations
     max_tokens: int | None = Field(None, ge=3)  # of what an encoder reads, special tokens included
     separators: int = Field(1, ge=1, le=2)  # tokens between two texts that an encoder reads together
 
 
-Side = Literal["source", "target", "text"]  # "text" is the only side of models that go on with what they read
+Side = Literal["source", "target", "text"]  # "text": the only side of models that continue text
 TEXT_TO_TEXT: dict[Side, Processor] = {
     "source": Processor(),
     "target": Processor(decoder_start=SpecialIds().bos),
@@ -113,7 +113,7 @@ class Labels(BaseModel):
 
 
 class ModelInfo(BaseModel):
-    """The content of sixfold.json. What is not needed to use the model is optional."""
+    """The content of sixfold.json; fields that are not needed to use the model are optional."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -125,7 +125,7 @@ class ModelInfo(BaseModel):
     processors: dict[Side, Processor] = TEXT_TO_TEXT
     labels: Labels | None = Field(None, validate_default=True)
     languages: Languages = Languages()
-    decode: dict[str, Json] = {}  # defaults of the search
+    decode: dict[str, Json] = {}  # decoding defaults
     corpus: dict[str, Json] = {}  # names, sizes and digests of the training text
     scores: dict[str, Json] = {}
     training: dict[str, Json] = {}  # the resolved recipe, steps, time
@@ -153,27 +153,27 @@ class ModelInfo(BaseModel):
     @field_validator("weights")
     @classmethod
     def check_weights(cls, value: list[list[str]]) -> list[list[str]]:
-        """Refuse names that could lead out of the folder, and members without a file."""
+        """Refuse names that could point outside the folder, and members without a file."""
         for name in (name for member in value for name in member):
             if not WEIGHTS_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no file of weights")
+                raise ValueError(f"{name!r} is not a weight file")
         if not all(value):
-            raise ValueError("a member has no file of weights")
+            raise ValueError("a member has no weight file")
         return value
 
 
 def weight_files(count: int) -> list[list[str]]:
-    """Return the names of the files of so many members, one file each."""
+    """Return the names of the weight files of `count` members, one each."""
     return [[WEIGHTS], *([f"weights-{number}.safetensors"] for number in range(2, count + 1))]
 
 
 def save_model(
     folder: Path, info: ModelInfo, members: Sequence[dict[str, Tensor]], tokenizer: AnyTokenizer, card: str
 ) -> None:
-    """Write or replace a model; at every moment in between each of its weight files is whole, old or new.
+    """Write or replace a model; at every moment each of its weight files is whole, old or new.
 
-    The new digests are announced beside the old ones before the weights change place. A model of another shape,
-    tokenizer or format cannot be exchanged like that: the old one is given up first.
+    The new digests are written next to the old ones before the weights are replaced. A model of another shape,
+    tokenizer or format cannot be replaced in that way: the old one is deleted first.
     """
     info = info.model_copy(update={"format": FORMAT, "weights": weight_files(len(members))})
     names = [name for [name] in info.weights]
@@ -198,7 +198,7 @@ def save_model(
 
 
 def remove_others(folder: Path, names: Sequence[str]) -> None:
-    """Remove what a larger ensemble or another tokenizer left behind."""
+    """Remove files that a larger ensemble or another tokenizer left behind."""
     for path in (*folder.glob("weights-*.safetensors"), *(folder / name for name in TOKENIZERS)):
         is_ours = path.name in TOKENIZERS or WEIGHTS_NAME.fullmatch(path.name)
         if is_ours and path.name not in names and path.is_file():
@@ -207,7 +207,7 @@ def remove_others(folder: Path, names: Sequence[str]) -> None:
 
 
 def replaceable_weights(folder: Path, info: ModelInfo, tokenizer: AnyTokenizer) -> dict[str, str]:
-    """Return the digests of the weights in a folder if others may take their place one for one, or nothing."""
+    """Return the digests of a folder's weights if new ones can replace them one by one, or an empty dictionary."""
     try:
         old = load_info(folder)
         kept = ("format", "model", "weights", "dtype")
@@ -223,7 +223,7 @@ def write_tensors(path: Path, weights: dict[str, Tensor], dtype: torch.dtype) ->
     """Write a safetensors file."""
     try:
         save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, path)
-    except SafetensorError as error:  # it says only in words which error of the disk it met
+    except SafetensorError as error:  # only its text tells which disk error occurred
         raise OSError(errno.ENOSPC, str(error)) from error
 
 
@@ -231,7 +231,7 @@ def write_info(folder: Path, info: ModelInfo, weights: dict[str, FileDigest], to
     """Write sixfold.json."""
     own, name = FileDigest(sha256=BLANK), tokenizer.file_name
     files = {CONFIG: own, **weights, name: FileDigest(sha256=sha256(folder / name))}
-    # The digests stand before all that others wrote, so that no text of theirs is taken for the blank.
+    # The digests come before any text of others, so that none of it is mistaken for the blank.
     content = {"files": {}, **info.model_copy(update={"files": files}).model_dump(mode="json")}
     write_atomically(folder / CONFIG, seal(json.dumps(content, indent=2, ensure_ascii=False) + "\n"))
 
@@ -241,7 +241,7 @@ def load_info(folder: Path) -> ModelInfo:
     path = folder / CONFIG
     if not folder.is_dir():
         raise ModelFolderError(
-            f"There is no model folder {folder}.", "Give the folder that `sixfold train -o` wrote."
+            f"There is no model folder {folder}.", "Give a folder that `sixfold train -o` wrote."
         )
     if not path.is_file() or path.is_symlink():
         raise ModelFolderError(f"{folder} is not a model folder: it has no {CONFIG}.", folder_hint(folder))
@@ -263,33 +263,33 @@ def load_info(folder: Path) -> ModelInfo:
 
 
 def refuse_changed(path: Path, raw: bytes, info: ModelInfo) -> None:
-    """Refuse a configuration that is not as it was written; the first ones ever hold no digest of themselves."""
+    """Refuse a changed configuration; the oldest ones have no digest of themselves."""
     known = {CONFIG, tokenizer_name(info), *(name for each in info.weights for name in each)}
     if odd := sorted(info.files.keys() - known):
-        raise ModelFolderError(f"{path} lists the file {odd[0]}, which no model folder has.")
+        raise ModelFolderError(f"{path} lists the file {odd[0]}, which does not belong into a model folder.")
     own = info.files.get(CONFIG)
     if own is not None and not is_sealed(raw, own.sha256):
         raise ModelFolderError(
-            f"{path} is not as it was written: its SHA-256 differs.",
-            f'Copy the model folder again. Who changes it on purpose deletes "{CONFIG}" from its files.',
+            f"{path} was changed or damaged: its SHA-256 differs.",
+            f'Copy the model folder again. If you changed it on purpose, delete "{CONFIG}" from its "files".',
         )
 
 
 def folder_hint(folder: Path) -> str:
-    """Say why a folder may have no model in it yet."""
+    """Return why a folder may not have a model yet."""
     if (folder / "training").is_dir():
         return "Training has not reached its first validation yet; the model is written there."
-    return "Give the folder that `sixfold train -o` wrote."
+    return "Give a folder that `sixfold train -o` wrote."
 
 
 def refuse_larger(path: Path, limit: int) -> None:
-    """Refuse a file that would fill the memory."""
+    """Refuse a file that is too large for the memory."""
     if path.stat().st_size > limit:
         raise ModelFolderError(f"{path} is {path.stat().st_size:,} bytes; at most {limit:,} were expected.")
 
 
 def first_problem(error: Exception) -> str:
-    """Return the first complaint of a validation in one line."""
+    """Return the first problem of a validation error in one line."""
     if isinstance(error, ValidationError):
         problem = error.errors()[0]
         return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
@@ -297,15 +297,15 @@ def first_problem(error: Exception) -> str:
 
 
 def tokenizer_name(info: ModelInfo) -> TokenizerFile:
-    """Return the file of the tokenizer, which all sides share."""
+    """Return the name of the tokenizer's file, which all sides share."""
     return next(iter(info.processors.values())).tokenizer
 
 
 def load_tokenizer(folder: Path, info: ModelInfo) -> Tokenizer:
-    """Read the tokenizer of a model that we trained."""
+    """Read the tokenizer of a model trained by Sixfold."""
     tokenizer = load_any_tokenizer(folder, info)
     if not isinstance(tokenizer, Tokenizer):
-        raise ModelFolderError(f"{folder} has a published tokenizer, where one of ours was expected.")
+        raise ModelFolderError(f"{folder} has a published tokenizer, but a SentencePiece model was expected.")
     return tokenizer
 
 
@@ -316,19 +316,19 @@ def load_any_tokenizer(folder: Path, info: ModelInfo) -> AnyTokenizer:
     tokenizer = open_tokenizer(path, next(iter(info.processors.values())).special)
     known = getattr(info.model, "vocabulary", tokenizer.vocabulary)
     if tokenizer.vocabulary != known:
-        raise ModelFolderError(f"{path} has {tokenizer.vocabulary:,} tokens; the model knows {known:,}.")
+        raise ModelFolderError(f"{path} has {tokenizer.vocabulary:,} tokens, but the model has {known:,}.")
     if any(side.special != tokenizer.special for side in info.processors.values()):
-        raise ModelFolderError(f"{path} has other special tokens than {CONFIG} says.")
+        raise ModelFolderError(f"{path} and {CONFIG} disagree about the special tokens.")
     return tokenizer
 
 
 def open_tokenizer(path: Path, special: SpecialIds) -> AnyTokenizer:
-    """Read a tokenizer; of a published one the configuration tells which tokens are special."""
+    """Read a tokenizer; the configuration tells which tokens of a published one are special."""
     return Tokenizer.load(path) if path.name == Tokenizer.file_name else PublishedTokenizer.load(path, special)
 
 
 def load_members(folder: Path, info: ModelInfo) -> list[nn.Module]:
-    """Read the models of a folder, after digests, names, shapes and types of their weights are checked."""
+    """Load the models of a folder, after checking the digests, names, shapes and types of their weights."""
     with torch.device("meta"):
         expected = weights_of(KINDS[info.kind].model(info.model))
     refuse_wrong_sizes(folder, info, expected)
@@ -336,14 +336,14 @@ def load_members(folder: Path, info: ModelInfo) -> list[nn.Module]:
 
 
 def build_model(info: ModelInfo, weights: dict[str, Tensor]) -> nn.Module:
-    """Return a model, in evaluation mode, that holds these weights."""
+    """Return a model with these weights, in evaluation mode."""
     model = KINDS[info.kind].model(info.model)
     set_weights(model, weights)
     return model.eval()
 
 
 def refuse_wrong_sizes(folder: Path, info: ModelInfo, expected: dict[str, Tensor]) -> None:
-    """Refuse, before any memory is taken, files that cannot hold the tensors the configuration describes."""
+    """Refuse, before memory is allocated, files of another size than the configuration implies."""
     size = sum(DTYPES[info.dtype][0].itemsize * math.prod(tensor.shape) for tensor in expected.values())
     for names, count in Counter(map(tuple, info.weights)).items():  # format 1 has all members in one file
         paths = [checked(folder, name, info) for name in names]
@@ -356,9 +356,9 @@ def refuse_wrong_sizes(folder: Path, info: ModelInfo, expected: dict[str, Tensor
 
 
 def read_member(folder: Path, info: ModelInfo, number: int, expected: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Read exactly the expected tensors of one member, once the headers of its files promise these."""
+    """Read the tensors of one member, after checking that the headers of its files list exactly these."""
     with ExitStack() as files:
-        found: dict[str, tuple[Any, str]] = {}  # by today's name: the file and the name in it
+        found: dict[str, tuple[Any, str]] = {}  # by current name: the file and the name in it
         for path in (folder / name for name in info.weights[number]):
             try:
                 file = files.enter_context(safe_open(path, framework="pt"))
@@ -373,14 +373,14 @@ def read_member(folder: Path, info: ModelInfo, number: int, expected: dict[str, 
 
 
 def stored_names(info: ModelInfo, names: Sequence[str], number: int) -> dict[str, str]:
-    """Return, for each of a member's tensors, the name in the file."""
+    """Return the name in the file of each of a member's tensors."""
     if info.format == 1:
         return format_1.new_names(names, number, len(info.weights))
     return {name: name for name in names}
 
 
 def read_tensor(path: Path, file: Any, name: str, expected: Tensor, dtype: str) -> Tensor:
-    """Read one tensor of the expected shape and type, with finite numbers only."""
+    """Read one tensor; refuse another shape or type, and numbers that are not finite."""
     try:
         found = file.get_slice(name)
         described, has = (dtype, list(expected.shape)), (found.get_dtype(), found.get_shape())
@@ -390,16 +390,16 @@ def read_tensor(path: Path, file: Any, name: str, expected: Tensor, dtype: str) 
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{path} is damaged: {error}") from error
     if not tensor.isfinite().all():
-        raise ModelFolderError(f"{path}: {name} holds numbers that are not finite.")
+        raise ModelFolderError(f"{path}: {name} contains numbers that are not finite.")
     return tensor
 
 
 def checked(folder: Path, name: str, info: ModelInfo) -> Path:
-    """Return the path of a file of the folder, after its digest is verified."""
+    """Return the path of a file of the folder, after verifying its digest."""
     path = folder / name
     if not path.is_file() or path.is_symlink():
         raise ModelFolderError(
-            f"{folder} has no plain file {name}.", "The model folder is incomplete: copy it again."
+            f"{folder} has no regular file {name}.", "The model folder is incomplete: copy it again."
         )
     digest = info.files.get(name)
     if digest is None or sha256(path) not in (digest.sha256, digest.previous):

@@ -1,4 +1,4 @@
-"""Model folders of format 1, which knew translation only, read as folders of format 2."""
+"""Read model folders of format 1, which were for translation only, as folders of format 2."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
-WEIGHTS = "weights.safetensors"  # one file, whose names begin with models.N. where there are several models
-KIND = "transformer"  # the only one there was
+WEIGHTS = "weights.safetensors"  # one file; names begin with models.N. if there are several models
+KIND = "transformer"  # the only kind in format 1
 RENAMED = (
     (r"^embedding\.", "source.embedding."),
     (r"^(source|target)_positions\.", r"\1.positions."),
@@ -19,7 +19,7 @@ RENAMED = (
 
 
 def upgraded(content: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the content of a sixfold.json of format 1 in the words of format 2; it still says format 1."""
+    """Return the content of a format 1 sixfold.json with the keys of format 2; its `format` is still 1."""
     rest = dict(content)
     model = rest.get("model")
     members = model.get("members", 1) if isinstance(model, dict) else 1
@@ -37,9 +37,9 @@ def upgraded(content: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def new_names(names: Iterable[str], member: int, num_members: int) -> dict[str, str]:
-    """Return, for each of today's names, the name in the file under which a member's tensor is stored there.
+    """Return, for each current name, the name under which a member's tensor is stored in the file.
 
-    What belongs to no member keeps its name, so that whoever expects none such can refuse it.
+    A name that belongs to no member is kept, so that the caller can refuse it.
     """
     prefixes = [f"models.{number}." for number in range(num_members)] if num_members > 1 else [""]
     own = prefixes[member]
@@ -52,7 +52,7 @@ def new_names(names: Iterable[str], member: int, num_members: int) -> dict[str, 
 
 
 def renamed(name: str) -> str:
-    """Return what a tensor of format 1 is called today."""
+    """Return the current name of a tensor of format 1."""
     for pattern, replacement in RENAMED:
         name = re.sub(pattern, replacement, name)
     return name

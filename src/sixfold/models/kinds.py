@@ -1,4 +1,4 @@
-"""The kinds of model that a folder can hold: for each its configuration and its class."""
+"""The kinds of model that a folder can hold, each with its configuration and its class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's weights by name: a matrix that several parts share has one name, that of the first."""
+"""A model's weights by name; a matrix that several parts share has the name of the first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Weights = dict[str, Tensor]
 
 
 def weights_of(model: nn.Module) -> Weights:
-    """Return the current weights, not copied."""
+    """Return the current weights, without copying them."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 

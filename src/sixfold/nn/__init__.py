@@ -1,4 +1,4 @@
-"""The paper's blocks and their variants. They know tensors: no text, no files, no devices."""
+"""The paper's blocks and their variants. They only know tensors: no text, files or devices."""
 
 from sixfold.nn.attention import MultiHeadAttention, attention, fast_attention
 from sixfold.nn.config import BlockConfig

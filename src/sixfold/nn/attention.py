@@ -25,8 +25,8 @@ def attention(
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(QKᵀ/√d_k)V and the attention weights, which sum to 1 over K (equation 1).
 
-    A query that may attend to nothing, such as padding far from the sentence, gets 0 for both. `scale` takes the
-    place of 1/√d_k.
+    A query that may attend to nothing, such as padding far from the sentence, gets 0 for both. `scale` replaces
+    1/√d_k.
     """
     d_k = query.size(-1)
     products = query @ key.transpose(-2, -1)  # (B, H, Q, K)
@@ -49,15 +49,15 @@ def fast_attention(
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
 
 
-Watch = Callable[[Tensor], None]  # is shown the attention weights (B, H, Q, K)
+Watch = Callable[[Tensor], None]  # gets the attention weights (B, H, Q, K)
 
 
 class MultiHeadAttention(nn.Module):
     """h heads side by side: Concat(head_1, …, head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    W^Q, W^K and W^V of all heads are the rows of one matrix, so that self-attention is one product.
-    The paper's equations have no biases; its descendants have some. Fewer heads of keys and values than of queries
-    are shared by neighbouring heads (Ainslie et al., 2023).
+    W^Q, W^K and W^V of all heads are the rows of one matrix, so that self-attention needs one product. The paper's
+    equations have no biases; its descendants have some. If there are fewer key-value heads than query heads,
+    adjacent heads share them (Ainslie et al., 2023).
     """
 
     def __init__(self, config: BlockConfig) -> None:
@@ -74,7 +74,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw each of the four matrices from Glorot's uniform distribution, as if it stood alone."""
+        """Initialise each of the four matrices separately from Glorot's uniform distribution."""
         for matrix in (*self.project.weight.split(self.sizes), self.output.weight):
             nn.init.xavier_uniform_(matrix)
         for linear in (self.project, self.output):
@@ -102,7 +102,7 @@ class MultiHeadAttention(nn.Module):
         return self.attend(self.project(x), None, mask)
 
     def with_weights(self, query: Tensor, memory: Tensor, mask: Mask | None = None) -> tuple[Tensor, Tensor]:
-        """Return what `forward` returns, and the attention weights (B, H, Q, K) of every head."""
+        """Return the output of `forward` and the attention weights (B, H, Q, K) of every head."""
         parts = self.split_heads(self.project_query(query), self.project_memory(memory))
         heads, weights = attention(*parts, mask, self.score_scale)
         return self.output(join_heads(heads)), weights
@@ -123,7 +123,7 @@ class MultiHeadAttention(nn.Module):
     def attend(self, projected: Tensor, memory: Tensor | None, mask: Mask | None) -> Tensor:
         """Return the outputs of all heads side by side (B, Q, H·d_v), before W^O.
 
-        Keys and values stand in `memory`, or if it is None behind the queries in `projected`.
+        Keys and values are in `memory`, or if it is None after the queries in `projected`.
         """
         if self.is_plain and not isinstance(mask, str) and kernel.is_possible(projected, self.heads, self.sizes):
             return kernel.attend(projected, memory, mask, self.heads, self.sizes)
@@ -131,7 +131,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the paper's attention, which is what the kernel computes."""
+        """Whether it is the paper's attention, which the compiled kernel computes."""
         return self.score_scale is None and self.rotary is None and self.key_value_heads == self.heads
 
     def split_heads(self, projected: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

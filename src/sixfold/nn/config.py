@@ -1,4 +1,4 @@
-"""What the layers of a model are made of: one frozen definition, whose defaults are the paper's base model."""
+"""The configuration of a layer: one frozen definition, whose defaults are the paper's base model."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Positions = Literal["sinusoidal", "learned", "rotary"]
 
 
 class BlockConfig(BaseModel):
-    """The choices of a layer (table 3); what the paper does not have is for its descendants."""
+    """The choices of a layer (table 3); those that are not in the paper are for its descendants."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     d_model: int = Field(512, ge=2, le=16384, description="width of the model")
     d_ff: int = Field(2048, ge=1, le=65536, description="width of the feed-forward layers")
     heads: int = Field(8, ge=1, le=256, description="attention heads")
-    key_value_heads: int = Field(0, ge=0, le=256, description="heads of keys and values; 0: as many as of queries")
+    key_value_heads: int = Field(0, ge=0, le=256, description="key-value heads; 0: one for each query head")
     d_k: int = Field(0, ge=0, le=16384, description="width of a head's queries and keys; 0: d_model / heads")
     d_v: int = Field(0, ge=0, le=16384, description="width of a head's values; 0: d_model / heads")
     score_scale: float = Field(0.0, ge=0, le=1e4, description="factor of the attention scores; 0: 1/√d_k")
-    positions: Positions = Field("sinusoidal", description="how a layer learns where a token stands")
+    positions: Positions = Field("sinusoidal", description="how the model knows the positions of tokens")
     max_positions: int = Field(1024, ge=2, le=65536, description="number of learned positions")
     rotary_base: float = Field(
-        10_000.0, gt=1, le=1e9, description="longest wavelength of rotary positions, about, / 2π"
+        10_000.0, gt=1, le=1e9, description="base of the wavelengths of rotary positions (RoPE theta)"
     )
     dropout: float = Field(0.1, ge=0, le=MAX_DROPOUT, description="dropout probability")
     norm: NormPlace = Field("post", description="norm after (post, the paper's) or before (pre) each sublayer")
@@ -59,7 +59,7 @@ class BlockConfig(BaseModel):
             )
         if self.positions == "rotary" and self.head_widths[0] % 2:
             raise ConfigError(
-                f"Rotary positions turn pairs of numbers, so d_k must be even: it is {self.head_widths[0]}."
+                f"Rotary positions rotate pairs of numbers, so d_k must be even: it is {self.head_widths[0]}."
             )
         return self
 
@@ -71,7 +71,7 @@ class BlockConfig(BaseModel):
 
     @property
     def query_divisor(self) -> float:
-        """Return what the attention scores are divided by: √d_k unless stated."""
+        """Return the divisor of the attention scores: √d_k unless stated."""
         return 1 / self.score_scale if self.score_scale else math.sqrt(self.head_widths[0])
 
 

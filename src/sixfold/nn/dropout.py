@@ -1,7 +1,7 @@
-"""Dropout (section 5.4), at little cost on a CPU.
+"""Dropout (section 5.4) that is cheap on a CPU.
 
-Drawing a random number for each element takes torch ten times as long as using it. The compiled kernel, where
-there is one, decides by a hash of the element's place instead; elsewhere one draw of the generator serves four.
+torch takes ten times as long to draw a random number for each element as to use it. The compiled kernel, if there
+is one, hashes the element's index instead; otherwise one draw of the generator serves four elements.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from torch.autograd.function import FunctionCtx
 from sixfold.errors import ConfigError
 from sixfold.kernels import dropout as kernel
 
-LEVELS = 1 << 16  # of a random number of sixteen bits
-MAX_DROPOUT = 0.999  # beyond it a probability is soon rounded to 1, at which nothing is kept to scale
-OF_THREAD = threading.local()  # its generator, if it has one of its own
+LEVELS = 1 << 16  # values of a 16-bit random number
+MAX_DROPOUT = 0.999  # a higher probability could be rounded to 1, and then nothing would be left to scale
+OF_THREAD = threading.local()  # a thread's own generator, if it has one
 
 
 def draw_from(seed: int) -> None:
-    """Let this thread draw on the CPU from a generator of its own, so that others cannot disturb it."""
+    """Give this thread its own CPU generator, so that other threads do not change its random numbers."""
     OF_THREAD.generator = torch.Generator().manual_seed(seed)
 
 
 def draw(count: int) -> Tensor:
-    """Return random numbers of 64 bits."""
+    """Return 64-bit random numbers."""
     generator = getattr(OF_THREAD, "generator", None)
     return torch.empty(count, dtype=torch.int64).random_(-(2**63), None, generator=generator)
 
@@ -57,23 +57,23 @@ class Dropout(nn.Module):
 
     @property
     def is_active(self) -> bool:
-        """Whether anything is dropped now."""
+        """Whether elements are dropped in the current mode."""
         return self.training and self.p > 0
 
     def extra_repr(self) -> str:
-        """Show p where the module is printed."""
+        """Show p when the module is printed."""
         return f"p={self.p}"
 
 
 def set_dropout(model: nn.Module, p: float) -> None:
-    """Let every dropout of a model have this probability from now on."""
+    """Set the probability of every dropout of a model."""
     for module in model.modules():
         if isinstance(module, Dropout):
             module.p = checked(p)
 
 
 def checked(p: float) -> float:
-    """Return a probability that can be computed with, or refuse it."""
+    """Return the probability; refuse one that is out of range."""
     if not 0 <= p <= MAX_DROPOUT:
         raise ConfigError(
             f"dropout must be from 0 to {MAX_DROPOUT}, but is {p}.", "The paper's base model has 0.1."
@@ -82,7 +82,7 @@ def checked(p: float) -> float:
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Return 0 with probability p, within 1/131072, and otherwise what keeps the mean at 1, shaped as `like`."""
+    """Return a tensor like `like`: 0 with probability p (within 1/131072), otherwise 1/(1-p)."""
     num_dropped = round(p * LEVELS)
     bits = draw(-(-like.numel() // 4)).view(torch.int16)[: like.numel()].view(like.shape)
     mask = torch.empty_like(like, memory_format=torch.contiguous_format)
@@ -91,22 +91,22 @@ def keep_mask(like: Tensor, p: float) -> Tensor:
 
 
 def dropped(x: Tensor | None, y: Tensor, p: float) -> Tensor:
-    """Return x + Dropout(y) from the compiled kernel; without an x only the latter."""
+    """Return x + Dropout(y) from the compiled kernel, or Dropout(y) without x."""
     output: Tensor = Dropped.apply(x, y, p)  # type: ignore[no-untyped-call]
     return output
 
 
 class Dropped(torch.autograd.Function):
-    """x + Dropout(y) as one operation, which remembers a key instead of a mask."""
+    """x + Dropout(y) as one operation, which stores a key instead of a mask."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor | None, y: Tensor, p: float) -> Tensor:
-        """Draw a key, and drop by it."""
+        """Draw a key and drop by its hash."""
         ctx.p, ctx.key = p, int(draw(1))  # type: ignore[attr-defined]
         return kernel.drop(x, y, p, ctx.key)  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, Tensor, None]:
-        """Drop the gradients of what was dropped."""
+        """Drop the gradients of the dropped elements."""
         of_x = gradient if ctx.needs_input_grad[0] else None  # type: ignore[attr-defined]
         return of_x, kernel.drop(None, gradient, ctx.p, ctx.key), None  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Embeddings (section 3.4), and gradients of looked-up rows that are not as large as the matrix."""
+"""Embeddings (section 3.4), with gradients of only the rows that were looked up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-OF_THREAD = threading.local()  # what it looked up, where it wants to know
+OF_THREAD = threading.local()  # a thread's lookups, while it collects them
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Rows that were taken from a matrix, as a leaf of the graph."""
+    """Rows looked up in a matrix, as a leaf of the autograd graph."""
 
     weight: nn.Parameter
     tokens: Tensor
@@ -26,9 +26,9 @@ class Lookup:
 
 @contextmanager
 def lookups_apart() -> Iterator[list[Lookup]]:
-    """List what this thread looks up meanwhile, each with a gradient of its own instead of one by the matrix.
+    """List this thread's lookups; each gets its own gradient instead of adding to that of the matrix.
 
-    By the matrix it would be as large as the matrix, and almost all zero.
+    The gradient of the matrix would be as large as the matrix, and almost all zero.
     """
     OF_THREAD.lookups = []
     try:
@@ -44,8 +44,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, d_model))
         self.scale = math.sqrt(d_model) if is_scaled else 1.0
-        # With this spread the scaled embeddings and, for a normalised hidden state, the logits
-        # both start with variance one.
+        # With this standard deviation the scaled embeddings and, for a normalised hidden state, the logits both
+        # start with variance one.
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:

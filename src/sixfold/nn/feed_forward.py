@@ -20,7 +20,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": F.silu,
 }
-CURVES: dict[Activation, Curve] = {  # those that the compiled kernel knows
+CURVES: dict[Activation, Curve] = {  # those of the compiled kernel
     "gelu_tanh": Curve(2 * math.sqrt(2 / math.pi), 2 * math.sqrt(2 / math.pi) * 0.044715),
     "quick_gelu": Curve(1.702),
     "silu": Curve(1.0),
@@ -45,7 +45,7 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each position (…, d_model) on its own."""
+        """Transform each position (…, d_model) independently."""
         return self.outer(self.hidden(x))
 
     def hidden(self, x: Tensor) -> Tensor:

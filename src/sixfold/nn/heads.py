@@ -1,6 +1,6 @@
-"""Heads: from vectors to answers.
+"""Heads: from hidden vectors to outputs.
 
-Shapes: B batch, T positions, L labels. `present` (B, T) is True where a token stands and False at padding.
+Shapes: B batch, T positions, L labels. `present` (B, T) is True at tokens and False at padding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POOLER_ACTIVATIONS: dict[PoolerActivation, Callable[[Tensor], Tensor]] = {"tanh"
 
 
 class TokenHead(nn.Module):
-    """Vectors to logits of a token, with the matrix of an embedding (section 3.4) or one of its own.
+    """Hidden vectors to logits of a token, with the embedding's matrix (section 3.4) or its own.
 
     A masked language model transforms the vectors first and adds a bias to the logits.
     """

@@ -1,4 +1,4 @@
-"""The layer of the whole family, and the stack of them that is an encoder or a decoder (sections 3.1 and 5.4).
+"""The layer of all models, and the stack of layers that is an encoder or a decoder (sections 3.1 and 5.4).
 
 Shapes: B batch, T positions, M positions of the memory.
 """
@@ -19,15 +19,17 @@ from sixfold.nn.masks import Mask
 from sixfold.nn.norms import final_norm, make_norm
 
 Sublayer = Callable[[Tensor], Tensor]
-WatchLayer = Callable[[Literal["self", "cross"], Tensor], None]  # is shown which attention and its weights
+WatchLayer = Callable[[Literal["self", "cross"], Tensor], None]  # gets the kind of attention and its weights
 
 
 class Layer(nn.Module):
-    """Self-attention, attention to a memory if there is one, then feed-forward."""
+    """Self-attention, cross-attention to a memory if there is one, then feed-forward."""
 
     def __init__(self, config: BlockConfig, has_cross_attention: bool = False) -> None:
         super().__init__()
-        feed_forward = FeedForward(config)  # drawn first: the order of the draws is part of what a seed means
+        feed_forward = FeedForward(
+            config
+        )  # initialised first, because a seed stands for a fixed order of initialisation
         self.self_attention = MultiHeadAttention(config)
         self.self_attention_norm = make_norm(config)
         self.cross_attention = MultiHeadAttention(config) if has_cross_attention else None
@@ -45,7 +47,7 @@ class Layer(nn.Module):
         memory_mask: Mask | None = None,
         watch: WatchLayer | None = None,
     ) -> Tensor:
-        """Transform all positions x (B, T, d_model) at once; `watch` is shown the attention weights."""
+        """Transform all positions x (B, T, d_model) at once; `watch` gets the attention weights."""
         watch_self, watch_cross = (partial(watch, "self"), partial(watch, "cross")) if watch else (None, None)
         x = self.residual(x, self.self_attention_norm, lambda y: self.self_attention(y, y, mask, watch_self))
         if self.cross_attention is not None and self.cross_attention_norm is not None:
@@ -61,7 +63,7 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """N layers, and the norm that a pre-norm stack ends with."""
+    """N layers, and the final norm of a pre-norm stack."""
 
     def __init__(self, config: BlockConfig, num_layers: int, has_cross_attention: bool = False) -> None:
         super().__init__()
@@ -76,7 +78,7 @@ class Stack(nn.Module):
         memory_mask: Mask | None = None,
         watch: WatchLayer | None = None,
     ) -> Tensor:
-        """Transform x (B, T, d_model), seeing a memory (B, M, d_model) if the layers attend to one."""
+        """Transform x (B, T, d_model), with a memory (B, M, d_model) if the layers have cross-attention."""
         for layer in self.layers:
             x = layer(x, mask, memory, memory_mask, watch)
         return self.norm(x)

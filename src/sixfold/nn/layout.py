@@ -1,9 +1,9 @@
 """The weights of a layer as plain matrices: the one place that knows how a `Layer` stores them.
 
-Engines, exporters and initialisations read and write a model through this, so that none of them walks its modules.
-All tensors are views of the parameters or computed from them without a gradient.
+Engines, exporters and initialisation read and write a model through this, so that none of them depends on its
+modules. All tensors are views of the parameters or computed from them without a gradient.
 
-Shapes: H heads, D head width (d_k or d_v, or both widened to one), d = d_model.
+Shapes: H heads, D head width (d_k or d_v, or both padded to the same), d = d_model.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NormWeights:
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """W^Q, W^K, W^V (H·D, d) and W^O (d, H·D) of all heads, and what the scores are divided by."""
+    """W^Q, W^K, W^V (H·D, d) and W^O (d, H·D) of all heads, and the divisor of the scores."""
 
     heads: int
     query: Linear
@@ -57,15 +57,15 @@ class AttentionWeights:
     value: Linear
     output: Linear
     divisor: float
-    group: int = 1  # neighbouring heads that have copies of the same keys and values
+    group: int = 1  # number of adjacent heads that have copies of the same keys and values
 
     @property
     def shared(self) -> tuple[Linear, Linear]:
-        """W^K and W^V with the heads that are copies once, (H/group·D, d)."""
+        """W^K and W^V without copies of heads, (H/group·D, d)."""
         return first_of_each(self.key, self.heads, self.group), first_of_each(self.value, self.heads, self.group)
 
     def widened(self, width: int) -> AttentionWeights:
-        """Return the same attention with heads of this width, at least D: zeros change no product."""
+        """Return the same attention with heads padded with zeros to this width, which changes no product."""
         return replace(
             self,
             query=self.widen(self.query, width),
@@ -80,13 +80,13 @@ class AttentionWeights:
         return Linear(widen_heads(linear.weight, self.heads, width), bias)
 
     def divided(self, by: float = 1.0) -> AttentionWeights:
-        """Return the same attention with queries that hold the divisor, up to what an engine divides by itself."""
+        """Return the same attention with the divisor in the queries, except `by`, which the engine applies."""
         return replace(self, query=self.query / (self.divisor / by), divisor=by)
 
 
 @dataclass(frozen=True)
 class FeedForwardWeights:
-    """The matrices of the position-wise network; only a gated one has a gate."""
+    """The matrices of the feed-forward network; only a gated one has a gate."""
 
     inner: Linear
     gate: Linear | None
@@ -95,7 +95,7 @@ class FeedForwardWeights:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """All of a layer; one without a memory to attend to has no cross-attention."""
+    """All weights of a layer; a layer without a memory has no cross-attention."""
 
     self_attention: AttentionWeights
     self_attention_norm: NormWeights
@@ -113,7 +113,7 @@ def layers_of(stack: Stack) -> Iterator[LayerWeights]:
 
 
 def layer_weights(layer: Layer) -> LayerWeights:
-    """Lay out a layer."""
+    """Return the weights of a layer."""
     cross, cross_norm = layer.cross_attention, layer.cross_attention_norm
     return LayerWeights(
         self_attention=attention_weights(layer.self_attention),
@@ -126,7 +126,7 @@ def layer_weights(layer: Layer) -> LayerWeights:
 
 
 def attention_weights(attention: MultiHeadAttention) -> AttentionWeights:
-    """Lay out an attention; heads that share keys and values get a copy each."""
+    """Return the weights of an attention; heads that share keys and values get a copy each."""
     weights = attention.project.weight.detach().split(attention.sizes)
     fused = attention.project.bias
     biases = [None] * 3 if fused is None else fused.detach().split(attention.sizes)
@@ -140,7 +140,7 @@ def attention_weights(attention: MultiHeadAttention) -> AttentionWeights:
 
 
 def repeated(linear: Linear, heads: int, group: int) -> Linear:
-    """Return a projection with each head `group` times."""
+    """Return a projection with each head repeated `group` times."""
 
     def repeat(rows: Tensor) -> Tensor:
         return rows.unflatten(0, (heads, -1)).repeat_interleave(group, dim=0).flatten(0, 1)
@@ -149,7 +149,7 @@ def repeated(linear: Linear, heads: int, group: int) -> Linear:
 
 
 def first_of_each(linear: Linear, heads: int, group: int) -> Linear:
-    """Return a projection with the first head of every `group`."""
+    """Return a projection with the first head of each `group`."""
 
     def select(rows: Tensor) -> Tensor:
         return rows.unflatten(0, (heads, -1))[::group].flatten(0, 1)
@@ -158,30 +158,30 @@ def first_of_each(linear: Linear, heads: int, group: int) -> Linear:
 
 
 def widen_heads(rows: Tensor, heads: int, width: int) -> Tensor:
-    """Return rows (H·D, …) with zeros behind those of each head, (H·width, …)."""
+    """Pad the rows (H·D, …) of each head with zeros to (H·width, …)."""
     by_head = rows.unflatten(0, (heads, -1))
     missing = width - by_head.size(1)
     return F.pad(by_head, [0, 0] * (by_head.dim() - 2) + [0, missing]).flatten(0, 1)
 
 
 def feed_forward_weights(network: FeedForward) -> FeedForwardWeights:
-    """Lay out a position-wise network."""
+    """Return the weights of a feed-forward network."""
     gate = None if network.gate is None else linear_weights(network.gate)
     return FeedForwardWeights(linear_weights(network.inner), gate, linear_weights(network.outer))
 
 
 def linear_weights(linear: nn.Linear) -> Linear:
-    """Return a linear map without its module."""
+    """Return the weights of a linear module."""
     return Linear(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
 
 
 def norm_weights(norm: Norm) -> NormWeights:
-    """Return a norm without its module."""
+    """Return the weights of a norm."""
     bias = norm.bias.detach() if isinstance(norm, nn.LayerNorm) else None
     assert norm.weight is not None
     return NormWeights(norm.weight.detach(), bias, float(norm.eps or 0.0))
 
 
 def final_norm_weights(stack: Stack) -> NormWeights | None:
-    """Return the norm that a pre-norm stack ends with."""
+    """Return the weights of the final norm of a pre-norm stack."""
     return None if isinstance(stack.norm, nn.Identity) else norm_weights(stack.norm)  # type: ignore[arg-type]

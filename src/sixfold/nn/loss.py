@@ -1,6 +1,6 @@
-"""The training loss: cross-entropy with label smoothing (section 5.4), fused with the projection to the tokens.
+"""The training loss: cross-entropy with label smoothing (section 5.4), fused with the projection to logits.
 
-The loss is taken against (1-ε)·one-hot + ε/V, the smoothing of Szegedy et al.
+The target distribution is (1-ε)·one-hot + ε/V (Szegedy et al.).
 
 Shapes: N target tokens that are not padding, V vocabulary.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 SMALLEST_PROBABILITY = 1e-30
-ROWS_AT_ONCE = 512  # their logits stay in the cache, and the products are still large
+ROWS_AT_ONCE = 512  # their logits fit in the cache, and the products are still large
 
 
 def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -28,11 +28,11 @@ def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: f
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The loss with its gradient computed on the way, so that no more than a few rows of logits ever exist.
+    """The loss, computed together with its gradient, so that only a few rows of logits exist at a time.
 
-    With z the logits, p their softmax and t the target, the loss of a row is
-    log Σ exp z - (1-ε)·z_t - ε/V·Σz, and its gradient by z is p - (1-ε)·one-hot - ε/V. The terms with ε/V are the
-    same for the whole vocabulary: they are products with the sum of all rows of W and need no logits.
+    With z the logits, p their softmax and t the target, the loss of a row is log Σ exp z - (1-ε)·z_t - ε/V·Σz, and
+    its gradient with respect to z is p - (1-ε)·one-hot - ε/V. The terms with ε/V are the same for the whole
+    vocabulary: they are products with the sum of all rows of W and need no logits.
     """
 
     @staticmethod
@@ -53,7 +53,7 @@ class ProjectedLoss(torch.autograd.Function):
             torch.mm(probabilities, weight, out=rows_gradient)
             weight_gradient.addmm_(
                 probabilities.t(), rows, beta=min(number, 1)
-            )  # the first is not added to anything
+            )  # the first row block has nothing to add to
         hidden_gradient.sub_(all_rows, alpha=uniform)
         weight_gradient.sub_(all_hidden, alpha=uniform)
         ctx.gradients = [(hidden_gradient, weight_gradient)]  # type: ignore[attr-defined]
@@ -61,7 +61,7 @@ class ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients that `forward` found; there is one copy of them, so this can be done once."""
+        """Return the gradients computed by `forward`; they are not copied, so this works once."""
         hidden_gradient, weight_gradient = ctx.gradients.pop()  # type: ignore[attr-defined]
         return hidden_gradient.mul_(gradient), weight_gradient.mul_(gradient), None, None
 
@@ -69,7 +69,7 @@ class ProjectedLoss(torch.autograd.Function):
 def log_totals(logits: Tensor, probabilities: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
     """Return log Σ exp z of each row, from one logit (N, 1) and its probability: z - log p.
 
-    A probability too small for its logarithm to be exact needs the whole row again.
+    A row whose probability is too small for an exact logarithm is computed again as a whole.
     """
     totals = logits - probabilities.log()
     lost = ~(probabilities[:, 0] > SMALLEST_PROBABILITY)
@@ -79,6 +79,6 @@ def log_totals(logits: Tensor, probabilities: Tensor, hidden: Tensor, weight: Te
 
 
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Compute in bfloat16 where the GPU has it; a CPU computes in float32."""
+    """Compute in bfloat16 on a GPU that supports it, and in float32 on a CPU."""
     is_safe = device.type == "cuda" and torch.cuda.is_bf16_supported()
     return torch.autocast("cuda", dtype=torch.bfloat16) if is_safe else nullcontext()

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Mask = Tensor | Literal["causal"]  # "causal" says what `causal_mask` does, without its Q·K booleans
+Mask = Tensor | Literal["causal"]  # "causal" means `causal_mask`, without materialising it
 
 
 def padding_mask(tokens: Tensor, pad_id: int) -> Tensor:

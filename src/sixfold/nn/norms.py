@@ -10,11 +10,11 @@ Norm = nn.LayerNorm | nn.RMSNorm
 
 
 def make_norm(config: BlockConfig) -> Norm:
-    """Return one norm of d_model numbers."""
+    """Return a norm of d_model features."""
     make = nn.LayerNorm if config.norm_kind == "layer" else nn.RMSNorm
     return make(config.d_model, eps=config.norm_epsilon)
 
 
 def final_norm(config: BlockConfig) -> nn.Module:
-    """Return what follows the last layer: pre-norm leaves its sum unnormalised, so it needs one more norm."""
+    """Return the module after the last layer: one more norm for pre-norm, whose residual sum is not normalised."""
     return make_norm(config) if config.norm == "pre" else nn.Identity()

@@ -14,7 +14,7 @@ from sixfold.nn.config import BlockConfig
 def sinusoids(length: int, d_model: int) -> Tensor:
     """Return PE (length, d_model): PE(pos, 2i) = sin(pos/10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
 
-    The table is computed in float64, because float32 loses the phase of the fast sinusoids far along.
+    The table is computed in float64, because float32 loses the phase of the fast sinusoids at large positions.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model))
@@ -25,7 +25,7 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """The fixed sinusoids, for sentences of any length: the table grows when a longer one comes."""
+    """The fixed sinusoids, for sentences of any length: the table grows when needed."""
 
     table: Tensor
 
@@ -55,7 +55,7 @@ class LearnedPositions(nn.Module):
         if start + length > self.table.size(0):
             raise RequestError(
                 f"The text is too long for this model: it needs position {start + length - 1:,} "
-                f"and only {self.table.size(0):,} were learned.",
+                f"but only {self.table.size(0):,} were learned.",
                 "Split it into shorter sentences, or train with a larger model.max_positions.",
             )
         return self.table[start : start + length]
@@ -64,8 +64,8 @@ class LearnedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotations of queries and keys by their positions, so that scores depend on distances (Su et al., 2021).
 
-    Number i of a head and number i + D/2 are one pair, as in Llama's published weights; pair i turns by
-    base^(-2i/D) a position.
+    Dimensions i and i + D/2 of a head are a pair, as in Llama's published weights; pair i rotates by base^(-2i/D)
+    per position.
     """
 
     table: Tensor
@@ -76,7 +76,7 @@ class RotaryPositions(nn.Module):
         self.register_buffer("table", rotations(length, width, base), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Turn x (B, H, T, D), whose positions are start, start+1, …"""
+        """Rotate x (B, H, T, D), whose positions are start, start+1, …"""
         return turned(x, self.turns(start, x.size(-2)).to(x.dtype))
 
     def turns(self, start: int, length: int) -> Tensor:
@@ -88,7 +88,7 @@ class RotaryPositions(nn.Module):
 
 
 def turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Return x (…, T, D) turned by the cosines and sines (2, T, D/2) of its positions."""
+    """Return x (…, T, D) rotated by the cosines and sines (2, T, D/2) of its positions."""
     cosine, sine = turns
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
@@ -102,7 +102,7 @@ def rotations(length: int, width: int, base: float) -> Tensor:
 
 
 class NoPositions(nn.Module):
-    """What a stem adds where the layers turn queries and keys instead: 0."""
+    """The position vectors of a model with rotary positions: 0."""
 
     zero: Tensor
 
@@ -111,12 +111,12 @@ class NoPositions(nn.Module):
         self.register_buffer("zero", torch.zeros(1), persistent=False)
 
     def forward(self, start: int, length: int) -> Tensor:  # noqa: ARG002
-        """Return 0, which every position and width takes."""
+        """Return 0, which broadcasts to every shape."""
         return self.zero
 
 
 def make_positions(config: BlockConfig) -> nn.Module:
-    """Return what gives the vectors to add to a stem's."""
+    """Return the module that gives the vectors to add to the embeddings."""
     if config.positions == "rotary":
         return NoPositions()
     if config.positions == "learned":

@@ -49,7 +49,7 @@ class TokenStem(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
-        """Return the vectors (B, T, d_model) of tokens (B, T) that stand at positions start, start+1, …"""
+        """Return the vectors (B, T, d_model) of tokens (B, T) at positions start, start+1, …"""
         x = self.embedding(tokens) + self.positions(start, tokens.size(1))
         if self.token_types is not None:
             x = x + self.token_types(types)

@@ -1,11 +1,11 @@
-"""What every tokenizer can do: those that we learn, and those that come with published models."""
+"""The interface of every tokenizer: those trained here, and those of published models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from sixfold.text.chat import Part
+from sixfold.text.chat import PromptPart
 from sixfold.text.located import Span
 from sixfold.text.special import SpecialIds
 
@@ -17,7 +17,7 @@ class AnyTokenizer(Protocol):
 
     @property
     def file_name(self) -> TokenizerFile:
-        """What its file is called in a model folder."""
+        """The name of its file in a model folder."""
 
     @property
     def model(self) -> bytes:
@@ -25,40 +25,40 @@ class AnyTokenizer(Protocol):
 
     @property
     def special(self) -> SpecialIds:
-        """The tokens that are no text."""
+        """The ids of the special tokens."""
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every text comes back exactly."""
+        """Whether decoding gives back every text exactly."""
 
     @property
     def space_before(self) -> bool:
-        """Whether a space is put before every text, so that a first word has the tokens of any other."""
+        """Whether a space is prepended to every text, so that its first word is tokenized like any other."""
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
+        """The size of the vocabulary."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text; what looks like a special token in it is text like any other."""
+        """Return the token ids of a text; what looks like a special token is encoded as text."""
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of several texts."""
+        """Return the token ids of several texts."""
 
     def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
-        """Return the tokens of several texts, and which characters of the raw text each token is."""
+        """Return the token ids of several texts, and which characters of the raw text each token covers."""
 
-    def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of texts that go on where others ended: no space is put before them."""
+    def encode_continuation(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of texts that continue others: no space is prepended."""
 
-    def encode_parts(self, parts: Sequence[Part]) -> list[int]:
-        """Return the tokens of a conversation; special tokens are read in the marks of its template only."""
+    def encode_parts(self, parts: Sequence[PromptPart]) -> list[int]:
+        """Return the token ids of a conversation; special tokens are recognised only in the template's text."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens; special ones say nothing."""
+        """Return the text of token ids; special tokens decode to nothing."""
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return each token as people write it, with U+2581 for a space."""
+        """Return each token as a readable string, with U+2581 for a space."""
 
     def spelling(self) -> list[bytes]:
-        """Return the bytes that each token of the vocabulary writes; special ones write none."""
+        """Return the bytes that each token of the vocabulary decodes to; none for special tokens."""

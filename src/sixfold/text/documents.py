@@ -1,4 +1,4 @@
-"""Texts as parts: what is translated, and what stands around it and stays."""
+"""Texts as parts: sentences to translate, and what is kept as it is between them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def unchanged(text: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A sentence, or what stands between two."""
+    """A sentence, or the text between two sentences."""
 
-    text: str  # as it stands in the document
-    given: str = ""  # to the model; nothing if the part stays as it is
-    finish: Callable[[str], str] = unchanged  # from the translation to what stands in the document
+    text: str  # as it is in the document
+    given: str = ""  # to the model; empty if the part is not translated
+    finish: Callable[[str], str] = unchanged  # turns the translation into what the document gets
 
 
 def segments_of(text: str, language: str, fits: Fits) -> Iterator[Segment]:

@@ -1,7 +1,8 @@
 """HTML as tokens: text, tags, and markup that holds no text to translate.
 
 The rules are those of browsers (the tokenization section of the HTML standard), as far as they decide where a
-token ends. The tokens of a document, joined, are the document. Attributes may have any length and any line breaks.
+token ends. Joining the tokens of a document gives the document. Attributes may be of any length and contain line
+breaks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 from sixfold.text.tags import EMPTY_TAGS
 
-RAW = frozenset(  # hold no tags: only their own closing tag ends them
+RAW = frozenset(  # contain no tags: only their own closing tag ends them
     ["iframe", "noembed", "noframes", "script", "style", "textarea", "xmp"]
 )
 CODE = frozenset(["code", "kbd", "samp", "var"])
@@ -25,8 +26,9 @@ SPACE = r" \t\n\f\r"
 VALUE = rf"\"[^\"]*+\"|'[^']*+'|(?![\"'])[^{SPACE}>]++"
 ATTRIBUTE = rf"[{SPACE}/]*+([^{SPACE}/>][^{SPACE}/>=]*+)(?:[{SPACE}]*+=[{SPACE}]*+({VALUE})?+)?+"
 
-# Time is linear: every repetition is possessive, and what matches no pattern ends the document. A quotation mark
-# without a partner is part of a name; no other of its kind follows, so the search for a partner fails only once.
+# Matching takes linear time: every repetition is possessive, and markup that matches no pattern extends to the end
+# of the document. An unpaired quotation mark is part of a name; none of its kind follows, so the search fails only
+# once.
 TAG_BEGINS = r"</?(?P<name>[A-Za-z][^ \t\n\f\r/>]*+)"
 MARKUP_BEGINS = re.compile(r"<(?=[A-Za-z!?/])")
 MARKUP = re.compile(
@@ -41,7 +43,7 @@ Kind = Literal["text", "start", "end", "markup"]
 
 @dataclass(frozen=True)
 class Token:
-    """A stretch of HTML; `name` is that of a tag, or of an element that is kept whole, in small letters."""
+    """A piece of HTML; `name` is the lowercase name of a tag, or of an element that is kept whole."""
 
     kind: Kind
     text: str
@@ -49,7 +51,7 @@ class Token:
 
 
 def html_tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of HTML; elements without text to translate are one token each."""
+    """Yield the tokens of HTML; an element with nothing to translate is one token."""
     return join_untranslated(plain_tokens(text))
 
 
@@ -65,7 +67,7 @@ def plain_tokens(text: str) -> Iterator[Token]:
 
 
 def markup_at(text: str, place: int) -> Token:
-    """Return the markup that begins at a place; where it never ends it is the rest of the document."""
+    """Return the markup that begins at a position; if it never ends, it is the rest of the document."""
     match = MARKUP.match(text, place)
     if match is None:
         rest = text[place:]
@@ -81,7 +83,7 @@ def markup_at(text: str, place: int) -> Token:
 
 
 def end_of_raw(text: str, place: int, name: str) -> int:
-    """Return where a raw element ends whose content begins at a place."""
+    """Return where the raw element ends whose content begins at a position."""
     closing = closing_tag(name).search(text, place)
     match = closing and MARKUP.match(text, closing.start())
     return match.end() if match else len(text)
@@ -89,7 +91,7 @@ def end_of_raw(text: str, place: int, name: str) -> int:
 
 @cache
 def closing_tag(name: str) -> re.Pattern[str]:
-    """Return what finds the beginning of the tag that closes a raw element."""
+    """Return a pattern for the beginning of the tag that closes a raw element."""
     return re.compile(rf"</{name}(?=[{SPACE}/>])", re.IGNORECASE)
 
 
@@ -97,7 +99,7 @@ def closing_tag(name: str) -> re.Pattern[str]:
 
 
 def join_untranslated(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Join the tokens of each element that is not translated."""
+    """Merge the tokens of each untranslated element into one."""
     around: Counter[str] = Counter()  # the open elements, by name
     element: Untranslated | None = None
     for token in tokens:
@@ -117,7 +119,7 @@ def join_untranslated(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 class Untranslated:
-    """An element that is not translated, as far as it has been read."""
+    """An untranslated element, as far as it has been read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -125,7 +127,7 @@ class Untranslated:
         self.inside: Counter[str] = Counter()  # its open elements, by name
 
     def ends_before(self, token: Token, around: Counter[str]) -> bool:
-        """Whether a token closes an element around this one, which was never closed itself."""
+        """Whether a token closes an enclosing element before this one was closed."""
         return token.kind == "end" and not self.inside[token.name] and around[token.name] > 0
 
     def ends_with(self, token: Token) -> bool:
@@ -140,7 +142,7 @@ class Untranslated:
 
 
 def is_untranslated(token: Token) -> bool:
-    """Whether a token begins an element that is not translated."""
+    """Whether a token begins an untranslated element."""
     return token.kind == "start" and (token.name in UNTRANSLATED or attribute(token.text, "translate") == "no")
 
 
@@ -153,7 +155,7 @@ def count_open(token: Token, elements: Counter[str]) -> None:
 
 
 def attribute(tag: str, name: str) -> str:
-    """Return the value of a start tag's attribute in small letters, or nothing if it has none."""
+    """Return the value of a start tag's attribute in lowercase, or an empty string if it has none."""
     match = TAG_NAME.match(tag) if name in tag.lower() else None
     while match and (match := NEXT_ATTRIBUTE.match(tag, match.end())):
         if match[1].lower() == name:

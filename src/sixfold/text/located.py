@@ -1,17 +1,17 @@
-"""Where the tokens of a lossless tokenizer stand in the raw text: what they spell tells it."""
+"""The positions of a lossless tokenizer's tokens in the raw text, derived from the bytes of the tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-Span = tuple[int, int]  # the first character, and the one behind the last
+Span = tuple[int, int]  # first character, and the one after the last
 
 
 def token_spans(text: str, spelled: Sequence[bytes], space_before: bool) -> list[Span]:
-    """Return which characters each token is, given the bytes that the tokens spell, in order.
+    """Return which characters each token covers, given the bytes of the tokens in order.
 
-    A token that spells a part of a character is that character. Space around a word is no part of its span.
+    A token that is a part of a character covers that character. Space around a word is not part of its span.
     """
     owners = [index for index, sign in enumerate(text) for _ in range(len(sign.encode()))]
     ends = list(accumulate(map(len, spelled), initial=-1 if space_before and text else 0))
@@ -23,7 +23,7 @@ def token_spans(text: str, spelled: Sequence[bytes], space_before: bool) -> list
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """Return a span without space around it; one of nothing but space is kept."""
+    """Return a span without the space around it; a span of nothing but space is kept."""
     inside = text[start:end]
     if not inside or inside.isspace():
         return start, end

@@ -1,9 +1,9 @@
 """HTML as parts: the sentences between tags, with the tags inside a sentence, and all else as it is.
 
-Tags that end a line of text (paragraphs, items, cells, headings, `br`) stand between sentences and stay. Tags
-inside a line (links, emphasis) go with their sentence, each under a number, and come back around the words that
-belong to those they enclosed. Code, scripts, styles and comments are not translated. In what comes back, only tags
-that were tags before are tags: everything else is escaped.
+Block-level tags (paragraphs, items, cells, headings, `br`) separate sentences and are kept. Inline tags (links,
+emphasis) are numbered and given to the model with their sentence, and are put around the translations of the words
+they enclosed. Code, scripts, styles and comments are not translated. Only the tags of the input are tags in the
+output: everything else is escaped.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ INLINE = frozenset([
 ])  # fmt: skip
 NUMBERED = re.compile(r"</?[A-Za-z][\w:-]*+ (\d++)/?>")
 LIKE_A_TAG = re.compile(r"<(?=[A-Za-z/])")
-# A number of more digits than Python reads.
+# A character reference with more digits than Python converts.
 ENDLESS_NUMBER = re.compile(r"&#(?:[0-9]{1000,}+|[xX][0-9a-fA-F]{1000,}+);?")
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag inside a line, or an element in it that is not translated."""
+    """An inline tag, or an untranslated element inside a line."""
 
     text: str  # as it was written
-    place: int  # in the text of the line without tags
+    place: int  # its position in the text of the line without tags
     number: int
-    is_alone: bool  # encloses nothing that is translated
+    is_alone: bool  # encloses nothing to translate
 
     @property
     def is_closing(self) -> bool:
-        """Whether it ends what another began."""
+        """Whether it is a closing tag."""
         return is_closing(self.text)
 
     @property
     def given(self) -> str:
-        """The short numbered tag that stands for it in the text to translate."""
+        """The short numbered tag that replaces it in the text to translate."""
         begin, end = "</" if self.is_closing else "<", "/>" if self.is_alone else ">"
         return f"{begin}{written_name(self.text)} {self.number}{end}"
 
@@ -66,7 +66,7 @@ def html_parts(text: str, language: str, fits: Fits) -> list[Part]:
 
 
 class Line:
-    """Text between two tags that end a line, and the tags inside it."""
+    """The text between two block-level tags, with its inline tags."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -74,7 +74,7 @@ class Line:
         self.tags: list[Tag] = []
 
     def add_text(self, text: str) -> None:
-        """Append text, in which characters may be escaped."""
+        """Append text, which may contain character references."""
         self.texts.append(unescaped(text))
         self.length += len(self.texts[-1])
 
@@ -84,7 +84,7 @@ class Line:
         self.tags.append(Tag(token.text, self.length, len(self.tags), is_alone))
 
     def parts(self, language: str, fits: Fits) -> Iterator[Part]:
-        """Yield the sentences of the line with their tags, and what stands between them."""
+        """Yield the sentences of the line with their tags, and the text between them."""
         texts = [segment.text for segment in segments_of("".join(self.texts), language, fits)] or [""]
         ends = list(accumulate(map(len, texts)))
         for text, end, tags in zip(texts, ends, self.tags_of_stretches(ends), strict=True):
@@ -97,7 +97,7 @@ class Line:
                 yield Part(whole)
 
     def tags_of_stretches(self, ends: Sequence[int]) -> list[list[Tag]]:
-        """Return each stretch's tags: closing ones stay with what is before them, others with what follows."""
+        """Return the tags of each stretch: closing tags belong to the text before, others to that after."""
         tags: list[list[Tag]] = [[] for _ in ends]
         i = 0
         for tag in self.tags:
@@ -108,22 +108,22 @@ class Line:
 
 
 def unescaped(text: str) -> str:
-    """Return the text that a piece of HTML without tags stands for."""
+    """Return the text of a piece of HTML without tags, character references decoded."""
     return html.unescape(ENDLESS_NUMBER.sub("\ufffd", text))
 
 
 def html_escape(text: str) -> str:
-    """Return a text as HTML."""
+    """Escape a text for HTML."""
     return html.escape(text, quote=False)
 
 
 def unlike_tags(text: str) -> str:
-    """Return a text in which nothing can be taken for a tag."""
+    """Return a text in which nothing looks like a tag."""
     return LIKE_A_TAG.sub("< ", text)
 
 
 def with_tags(text: str, start: int, tags: Sequence[tuple[int, str]], write: Callable[[str], str]) -> str:
-    """Return a text that begins at a place of its line, with tags at places of that line."""
+    """Insert tags into a text that begins at `start` of its line; tags have positions in that line."""
     pieces, begin = [], 0
     for place, tag in tags:
         pieces += [write(text[begin : place - start]), tag]
@@ -132,7 +132,7 @@ def with_tags(text: str, start: int, tags: Sequence[tuple[int, str]], write: Cal
 
 
 def restored(translation: str, tags: dict[int, str]) -> str:
-    """Return a translation as HTML, with the tags that its numbered ones stand for, each once."""
+    """Return a translation as HTML, with each numbered tag replaced by the original one, each once."""
     left, pieces, end = dict(tags), [], 0
     for match in NUMBERED.finditer(translation):
         tag = left.pop(int(match[1]), None)

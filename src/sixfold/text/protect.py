@@ -1,9 +1,9 @@
 """Protected spans: addresses, placeholders and inline tags come out of a translation exactly as they went in.
 
-Tags never reach the model: they are taken out, and put back around the words that belong to those they enclosed.
-All other spans are left to the model; where it loses or changes one, it is asked again to write them (a search
-with required phrases), and where that fails too, they are taken out and put back like tags. Whatever the model
-does, every span of the source stands in the result exactly as often, and tags stay nested as they were.
+Tags never reach the model: they are removed, and put back around the translations of the words they enclosed.
+All other spans are left to the model; if it loses or changes one, the text is translated again with them as
+required phrases, and if that fails too, they are removed and put back like tags. Whatever the model does, every
+span of the source occurs in the result exactly as often, and tags stay nested as they were.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from sixfold.text.spans import Stripped, spans_of, survives, take_out, without
 from sixfold.text.tags import is_tag
 from sixfold.text.words import Link
 
-Translate = Callable[[Sequence[str], Sequence[tuple[str, ...]]], list[str]]  # texts, and phrases each must have
+Translate = Callable[
+    [Sequence[str], Sequence[tuple[str, ...]]], list[str]
+]  # texts, and the phrases that each translation must contain
 Align = Callable[[Sequence[str], Sequence[str]], list[list[Link]]]
 
 
@@ -45,20 +47,20 @@ def protect(texts: Sequence[str], translate: Translate, align: Align) -> list[Pr
 
 
 def lost_spans(stripped: Sequence[Stripped], found: Sequence[str]) -> list[int]:
-    """Return which translations lack a span that was left to the model."""
+    """Return the indices of the translations that lack a span left to the model."""
     return [
         i for i, (given, text) in enumerate(zip(stripped, found, strict=True)) if not survives(given.text, text)
     ]
 
 
 def replace_at(texts: list[str], places: Sequence[int], new: Sequence[str]) -> None:
-    """Put new texts into these places."""
+    """Replace the texts at these indices."""
     for i, text in zip(places, new, strict=True):
         texts[i] = text
 
 
 def put_all_back(texts: Sequence[str], stripped: Sequence[Stripped], found: list[str], align: Align) -> None:
-    """Put the spans that were taken out of texts into their translations."""
+    """Put the spans that were removed from the texts into their translations."""
     waiting = [i for i, each in enumerate(stripped) if each.root.children]
     for i in waiting:
         invented = set(spans_of(texts[i])) - set(spans_of(stripped[i].text))  # the model never saw these
@@ -70,6 +72,6 @@ def put_all_back(texts: Sequence[str], stripped: Sequence[Stripped], found: list
 
 
 def at_the_end(source: str, target: str) -> str:
-    """Return a translation with all spans behind it: for the rare text that would form other spans with them."""
+    """Return a translation with all spans appended: for the rare text in which they would form other spans."""
     bare = re.sub(r"[<>{}%@]|://|www\.", " ", target).rstrip()
     return " ".join([bare, *spans_of(source)]).lstrip()

@@ -1,7 +1,7 @@
-"""The tokenizers of published models, by the package `tokenizers`: lossless, like ours, but for WordPiece.
+"""The tokenizers of published models, run by the package `tokenizers`; lossless, like ours, except WordPiece.
 
-The package gets a description that is written anew from what `tokenizer_json` knows, without the special tokens:
-nothing that people write can become one.
+The package gets a description rebuilt from what `tokenizer_json` understands, without the special tokens: no user
+text can be encoded as one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sixfold.errors import DataError, MissingExtraError, ModelFolderError
-from sixfold.text.chat import Part
+from sixfold.text.chat import PromptPart
 from sixfold.text.located import Span, token_spans
 from sixfold.text.special import SpecialIds
 from sixfold.text.tokenizer_json import (
@@ -55,7 +55,7 @@ class PublishedTokenizer:
 
     @cached_property
     def described(self) -> Description:
-        """What the file says."""
+        """The parsed file."""
         return read_description(self.model)
 
     @cached_property
@@ -65,7 +65,7 @@ class PublishedTokenizer:
 
     @cached_property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
+        """The size of the vocabulary."""
         return len(self.described.vocabulary) + len(self.described.special)
 
     @property
@@ -75,7 +75,7 @@ class PublishedTokenizer:
 
     @property
     def space_before(self) -> bool:
-        """Whether a space is put before every text, and taken away again."""
+        """Whether a space is prepended to every text, and removed again by `decode`."""
         return self.described.form.space_before
 
     @cached_property
@@ -90,23 +90,23 @@ class PublishedTokenizer:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """What each special token is called."""
+        """The name of each special token."""
         return {token: name for name, token in self.described.special.items()}
 
     @cached_property
-    def unspeakable(self) -> list[int]:
-        """Bytes of UTF-8 that no token can spell: some published vocabularies lack rare control characters."""
+    def unencodable(self) -> list[int]:
+        """Bytes of UTF-8 that no token decodes to: some published vocabularies lack rare control characters."""
         if not self.is_lossless:
             return []
         single = {raw[0] for raw in self.spelled if len(raw) == 1}
         return sorted(set(range(256)) - single - IN_NO_TEXT)
 
     def spelling(self) -> list[bytes]:
-        """Return the bytes that each token writes; special tokens write nothing."""
+        """Return the bytes that each token decodes to; none for special tokens."""
         return list(self.spelled)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text; what looks like a special token is text."""
+        """Return the token ids of a text; what looks like a special token is encoded as text."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -114,7 +114,7 @@ class PublishedTokenizer:
         return self.encode_stretches(texts, self.described.form)
 
     def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
-        """Return the token ids of several texts, and where each token stands in the raw text."""
+        """Return the token ids of several texts, and the position of each token in the raw text."""
         if self.is_lossless:
             rows = self.encode_batch(texts)
             return [
@@ -124,14 +124,14 @@ class PublishedTokenizer:
         encoded = self.engine.encode_batch(list(texts), add_special_tokens=False)
         return [(each.ids, each.offsets) for each in encoded]
 
-    def encode_on(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of texts that go on where others ended: no space is put before them."""
+    def encode_continuation(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of texts that continue others: no space is prepended."""
         return self.encode_stretches(texts, self.described.form.inside())
 
     def encode_stretches(self, texts: Sequence[str], form: Form) -> list[list[int]]:
-        """Return the token ids of texts in some form."""
+        """Return the token ids of texts, cut into stretches as `form` says."""
         for text in texts:
-            self.refuse_unspeakable(text)
+            self.refuse_unencodable(text)
         rows = [form.stretches(text) for text in texts]
         encoded = iter(self.engine.encode_batch_fast(list(chain.from_iterable(rows)), add_special_tokens=False))
         return [self.joined([next(encoded).ids for _ in row]) for row in rows]
@@ -142,12 +142,12 @@ class PublishedTokenizer:
         between = self.described.form.between(self.described.vocabulary) if rest else []
         return [*first, *chain.from_iterable((*between, *stretch) for stretch in rest)]
 
-    def refuse_unspeakable(self, text: str) -> None:
-        """Refuse a text that would lose characters."""
-        if not self.unspeakable:
+    def refuse_unencodable(self, text: str) -> None:
+        """Refuse a text with characters that the vocabulary cannot encode."""
+        if not self.unencodable:
             return
         raw = text.encode()
-        for byte in self.unspeakable:
+        for byte in self.unencodable:
             if byte in raw:
                 sign = next(character for character in text if byte in character.encode())
                 raise DataError(
@@ -155,8 +155,8 @@ class PublishedTokenizer:
                     "Remove that character from the text.",
                 )
 
-    def encode_parts(self, parts: Sequence[Part]) -> list[int]:
-        """Return the token ids of a conversation: special tokens are read in the marks of its template only."""
+    def encode_parts(self, parts: Sequence[PromptPart]) -> list[int]:
+        """Return the token ids of a conversation; special tokens are recognised only in the template's text."""
         ids: list[int] = []
         for text, special in stretches_between(parts, self.described.special):
             ids += self.encode(text)
@@ -165,25 +165,26 @@ class PublishedTokenizer:
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids; special ones say nothing."""
+        """Return the text of token ids; special tokens decode to nothing."""
         text = b"".join([self.spelled[token] for token in ids]).decode(errors="replace")
         return text.removeprefix(" ") if self.space_before else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return each token as people write it, with U+2581 for a space; bytes that are no text as <0xNN>."""
+        """Return each token as a readable string, with U+2581 for a space and <0xNN> for bytes of no character."""
         return [self.names.get(token) or piece_of(self.spelled[token]) for token in ids]
 
 
-def stretches_between(parts: Sequence[Part], special: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
-    """Yield the texts between the special tokens of the marks, each with the special token behind it.
+def stretches_between(parts: Sequence[PromptPart], special: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
+    """Yield the texts between the special tokens of a template, each with the special token that follows it.
 
-    Marks and messages that no special token divides are encoded as one text, as they were in training.
+    Template text and messages without a special token between them are encoded as one text, as they were in
+    training.
     """
     pattern = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))) or r"(?!)")
     text = ""
     for part in parts:
         start = 0
-        for found in pattern.finditer(part.text) if part.is_mark else ():
+        for found in pattern.finditer(part.text) if part.is_template else ():
             yield text + part.text[start : found.start()], special[found.group()]
             text, start = "", found.end()
         text += part.text[start:]
@@ -191,7 +192,7 @@ def stretches_between(parts: Sequence[Part], special: Mapping[str, int]) -> Iter
 
 
 def piece_of(raw: bytes) -> str:
-    """Return bytes as people write them."""
+    """Return bytes as a readable string."""
     try:
         return raw.decode().replace(" ", SPACE_MARK)
     except UnicodeDecodeError:
@@ -199,7 +200,7 @@ def piece_of(raw: bytes) -> str:
 
 
 def make_engine(described: Description) -> Engine:
-    """Return the package's tokenizer for a description that was checked."""
+    """Make the package's tokenizer from a description that has been checked."""
     try:
         from tokenizers import Tokenizer as Engine
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""Spans that were taken out of a text, put into its translation beside the words they stood with.
+"""Put spans that were removed from a text into its translation, next to the words they belong to.
 
-The alignment of words tells where. Tags stay nested as they were.
+The word alignment tells where. Tags stay nested as they were.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sixfold.text.words import Link, Span, words
 
 
 def put_back(stripped: Stripped, target: str, links: Sequence[Link]) -> str:
-    """Return the translation with the spans at the places that the links give them."""
+    """Return the translation with the spans where the alignment links place them."""
     units = units_of(target)
     layout = Layout(target, units, Places(len(units), units, links))
     layout.enclose(stripped.root, 0, len(units))
@@ -22,7 +22,7 @@ def put_back(stripped: Stripped, target: str, links: Sequence[Link]) -> str:
 
 
 def units_of(text: str) -> list[Span]:
-    """Return the words of a text; a protected span in it is one, whatever it is made of."""
+    """Return the words of a text; a protected span counts as one word."""
     spans = [match.span() for match in PROTECTED.finditer(text)]
     ends = [end for _, end in spans]
     outside = []
@@ -34,7 +34,7 @@ def units_of(text: str) -> list[Span]:
 
 
 class Places:
-    """Which units of the target belong to which stretch of the source."""
+    """Where each stretch of the source is in the target, in units."""
 
     def __init__(self, num_units: int, units: Sequence[Span], links: Sequence[Link]) -> None:
         starts = [start for start, _ in units]
@@ -51,12 +51,14 @@ class Places:
         self.ends = sorted({link.source_end for link in links})
 
     def range_of(self, element: Element, low: int, high: int) -> tuple[int, int]:
-        """Return the units, of those from low to high, that belong to what an element encloses."""
+        """Return the range of units between low and high that translate what an element encloses."""
         first, last = bisect_right(self.ends, element.start), bisect_left(self.words, element.end)
         own = [unit for word in self.words[first:last] for unit in self.of_word[word] if low <= unit < high]
         best, best_range = 0.0, (0, 0)
         total, begin = 0.0, low
-        for unit in range(min(own, default=0), max(own, default=-1) + 1):  # most of its own, fewest others
+        for unit in range(
+            min(own, default=0), max(own, default=-1) + 1
+        ):  # the range with most of its own units and fewest others
             if total <= 0:
                 total, begin = 0.0, unit
             total += self.vote(unit, element)
@@ -68,14 +70,14 @@ class Places:
         return place, place
 
     def vote(self, unit: int, element: Element) -> float:
-        """Return whether a unit belongs into an element: yes, no, or it does not matter."""
+        """Return 1 if a unit is aligned with the content of an element, -1 if with other text, else almost 0."""
         link = self.best[unit]
         if link is None:
             return -0.1
         return 1.0 if link.source_start < element.end and link.source_end > element.start else -1.0
 
     def place_of(self, element: Element, low: int, high: int) -> int:
-        """Return the unit, from low to high, before which something belongs that encloses nothing."""
+        """Return the unit between low and high before which to put an element that encloses nothing."""
         i = bisect_left(self.words, element.start)
         after = [unit for word in self.words[i : i + 1] for unit in self.of_word[word] if low <= unit < high]
         before = [unit + 1 for word in self.words[max(0, i - 1) : i] for unit in self.of_word[word]]
@@ -87,12 +89,12 @@ class Places:
 
 
 class Layout:
-    """A text with things to be put before and after its units."""
+    """A text and what to insert before and after each of its units."""
 
     def __init__(self, target: str, units: Sequence[Span], places: Places) -> None:
         self.target, self.units, self.places = target, units, places
         self.before: list[list[Element | str]] = [[] for _ in range(len(units) + 1)]
-        self.after: list[list[Element | str]] = [[] for _ in range(len(units) + 1)]  # of the unit before
+        self.after: list[list[Element | str]] = [[] for _ in range(len(units) + 1)]  # after the unit before
 
     def enclose(self, parent: Element, low: int, high: int) -> None:
         """Place the children of an element, whose own range is from low to high."""
@@ -127,7 +129,7 @@ class Layout:
 
 
 def flat(element: Element) -> Iterator[Element | str]:
-    """Yield an element that encloses no words, and all in it."""
+    """Yield an element that encloses no words, and everything in it."""
     if not element.closing:
         yield element
         return
@@ -138,7 +140,7 @@ def flat(element: Element) -> Iterator[Element | str]:
 
 
 def spaced(pieces: Sequence[Element | str]) -> Iterator[str]:
-    """Yield the text of pieces, with a space between a span and a word beside it."""
+    """Yield the text of pieces, with a space between a span and an adjacent word."""
     last = ""
     for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
         if isinstance(piece, str) or is_tag(piece.opening):
@@ -152,7 +154,7 @@ def spaced(pieces: Sequence[Element | str]) -> Iterator[str]:
 
 
 def needs_space(piece: Element, following: Element | str, sign: str) -> bool:
-    """Whether a span must be kept apart from the sign behind it."""
+    """Whether a span must be separated from the character after it."""
     if not sign.strip():
         return False
     if isinstance(following, Element) and following.start == piece.start:

@@ -1,9 +1,9 @@
 """Scripts that are written without spaces between words, and the languages that are written in them.
 
-Only letters, marks and digits matter here: every other sign stands for itself in any script. Of Chinese and
-Japanese these are all characters whose Unicode script is Han, Hiragana or Katakana, and the few that all scripts
-share but only these two languages use, such as the long vowel ー. Tibetan has a sign between syllables, but none
-between words. Korean writes spaces.
+Only letters, combining marks and digits matter here: every other character is a word by itself in any script. For
+Chinese and Japanese these are all characters whose Unicode script is Han, Hiragana or Katakana, and the few that
+all scripts share but only these two languages use, such as the long vowel ー. Tibetan separates syllables, but not
+words. Korean writes spaces.
 """
 
 from __future__ import annotations

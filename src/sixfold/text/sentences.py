@@ -1,7 +1,8 @@
-"""Texts as sentences, with every space kept: the pieces together are always the text itself.
+"""Split texts into sentences; every space is kept, so joining the pieces always gives the text.
 
-Every line break ends a sentence; inside a line, sentencex finds the ends by the rules of the language. What is too
-long for a model is cut into halves, at the end of a clause nearest to the middle, or else at a space, or anywhere.
+Every line break ends a sentence; inside a line, sentencex applies the rules of the language. A sentence that is
+too long for the model is cut in half, at the end of a clause nearest to the middle, or else at a space, or
+anywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ WINDOW = 2000  # characters
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a text: a sentence or a part of one, or the spacing between two."""
+    """A piece of a text: a sentence or a part of one, or the spacing between two."""
 
     text: str
     is_sentence: bool
@@ -37,10 +38,10 @@ def split_sentences(text: str, language: str) -> list[Segment]:
 
 
 def sentences_of_line(line: str, language: str) -> Iterator[str]:
-    """Yield the sentences of a line, each with the spacing behind it.
+    """Yield the sentences of a line, each with the spacing after it.
 
-    sentencex sees a window at a time, because some texts take it the square of their length. The last sentence of
-    a window may go on, so the next window begins with it.
+    sentencex gets a window at a time, because its time is quadratic for some texts. The last sentence of a window
+    may be incomplete, so the next window begins with it.
     """
     start = 0
     while start < len(line):
@@ -64,7 +65,7 @@ def sentences_of_window(line: str, language: str) -> list[str]:
 
 
 def trimmed(sentence: str) -> Iterator[Segment]:
-    """Yield a sentence and the spacing before and after it, leaving out what is empty."""
+    """Yield a sentence and the spacing before and after it, without empty pieces."""
     text = sentence.strip()
     start = sentence.find(text)
     parts = (sentence[:start], text, sentence[start + len(text) :])
@@ -72,7 +73,7 @@ def trimmed(sentence: str) -> Iterator[Segment]:
 
 
 def cut_to_fit(text: str, fits: Callable[[str], bool]) -> list[Segment]:
-    """Return a sentence in parts that fit, with the spacing between them."""
+    """Cut a sentence into parts that fit, with the spacing between them."""
     if len(text) <= 1 or fits(text):
         return list(trimmed(text))
     middle = place_to_cut(text)
@@ -80,7 +81,7 @@ def cut_to_fit(text: str, fits: Callable[[str], bool]) -> list[Segment]:
 
 
 def place_to_cut(text: str) -> int:
-    """Return the end of a clause nearest to the middle, or of a word, if one is in the middle half of a text."""
+    """Return where to cut a text: near its middle after a clause, or else after a space, or in the middle."""
     middle, reach = len(text) // 2, len(text) // 4
     for pattern in (CLAUSE_ENDS, SPACES):
         ends = [match.end() for match in pattern.finditer(text, middle - reach, middle + reach)]

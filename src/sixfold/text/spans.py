@@ -1,4 +1,4 @@
-"""Protected spans of a text (addresses, placeholders, inline tags): finding them and taking them out."""
+"""Protected spans of a text (addresses, placeholders, inline tags): find them and remove them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from sixfold.text.tags import BREAKING_TAGS, is_tag, partners, tag_name
 
-# Every pattern is bounded by a sign it cannot cross or begins where no other match could: time stays linear.
+# Every pattern ends at a character it cannot contain or begins where no other match could, so time stays linear.
 TAG = r"</?[A-Za-z][^<>]*+>"
-URL_END = r".,;:!?'’”»"  # signs that belong to the sentence where no more of the address follows
-URL_PART = (  # any other sign, or a pair of brackets with what it encloses
+URL_END = r".,;:!?'’”»"  # punctuation that belongs to the sentence if no more of the address follows
+URL_PART = (  # any other character, or a pair of brackets with what it encloses
     rf"[^\s<>\"()\[\]{{}}{URL_END}]|\([^\s<>\"()]*+\)|\[[^\s<>\"\[\]]*+\]|\{{[^\s<>\"{{}}]*+\}}"
 )
 URL = rf"(?<![A-Za-z])(?:https?://|ftp://|www\.)(?:[{URL_END}]*+(?:{URL_PART}))++"
@@ -23,28 +23,28 @@ PROTECTED = re.compile("|".join((TAG, URL, EMAIL, BRACES, PERCENT)))
 
 
 def spans_of(text: str) -> list[str]:
-    """Return the spans of a text that must survive, in order."""
+    """Return the protected spans of a text, in order."""
     return PROTECTED.findall(text)
 
 
 def survives(source: str, target: str) -> bool:
-    """Whether every span of the source stands in the target exactly as often."""
+    """Whether every span of the source occurs in the target exactly as often."""
     wanted, found = Counter(spans_of(source)), Counter(spans_of(target))
     return all(found[span] == count for span, count in wanted.items())
 
 
 def without(text: str, spans: set[str]) -> str:
-    """Return a text without some spans."""
+    """Return a text without these spans."""
     return PROTECTED.sub(lambda match: "" if match.group() in spans else match.group(), text)
 
 
 @dataclass(frozen=True)
 class Element:
-    """A span that was taken out, or two tags with what stood between them."""
+    """A span that was removed, or two tags with what they enclosed."""
 
     opening: str
     closing: str  # empty if it encloses nothing
-    start: int  # where it stood, in the text without it
+    start: int  # its position in the text without it
     end: int
     is_after_space: bool = False
     is_before_space: bool = False
@@ -53,14 +53,14 @@ class Element:
 
 @dataclass(frozen=True)
 class Stripped:
-    """A text without the spans that were taken out, and these as a tree."""
+    """A text without the spans that were removed, and these spans as a tree."""
 
     text: str
     root: Element
 
 
 def take_out(text: str, is_taken: Callable[[str], bool]) -> Stripped:
-    """Take spans out of a text, and the space that would be left over."""
+    """Remove spans from a text, and the space that would be left over."""
     parts: list[str] = []
     spans: list[Element] = []
     length = end = 0
@@ -82,7 +82,7 @@ def take_out(text: str, is_taken: Callable[[str], bool]) -> Stripped:
 
 
 def close_gap(match: re.Match[str], part: str, before: str, after: str) -> tuple[str, int]:
-    """Return the text before a span that is taken out, and where the text after it goes on."""
+    """Return the text before a removed span, and where the text after it continues."""
     if is_tag(match.group()):
         is_joined = tag_name(match.group()) in BREAKING_TAGS and before and not before.isspace() and after.strip()
         return (part + " " if is_joined else part), match.end()
@@ -94,7 +94,7 @@ def close_gap(match: re.Match[str], part: str, before: str, after: str) -> tuple
 
 
 def as_tree(spans: Sequence[Element], length: int) -> Element:
-    """Join every closing tag to its opening one; a tag without a partner stands for itself."""
+    """Pair each closing tag with its opening one; a tag without a partner is an element by itself."""
     closing = partners([span.opening for span in spans])
     ends = set(closing.values())
     root = Element("", "", 0, length)

@@ -1,6 +1,6 @@
-"""The text that tokens spell together.
+"""The text that tokens decode to together.
 
-A search writes bytes: a token may end inside a word, or inside a character.
+A search produces bytes: a token may end inside a word, or inside a character.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-UNKNOWN = "\ufffd"  # what bytes become that are no text
+UNKNOWN = "\ufffd"  # what invalid bytes become
 
-Spelling = Sequence[bytes]  # what each token of a vocabulary writes
+Spelling = Sequence[bytes]  # the bytes that each token of a vocabulary decodes to
 
 
 def written(spelling: Spelling, tokens: Sequence[int]) -> str:
-    """Return the text of tokens, without the space that every text begins with; a line break is a space."""
+    """Return the text of tokens, without the space prepended to every text; a line break becomes a space."""
     text = b"".join([spelling[token] for token in tokens]).decode(errors="replace")
     return text.removeprefix(" ").replace("\n", " ")
 
 
 def begun(raw: bytes) -> tuple[str, bytes]:
-    """Return the text of bytes and those at their end that are only the beginning of a character."""
+    """Return the text of bytes, and the bytes at their end that are an incomplete character."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(raw).replace("\n", " ")
     return text, decoder.getstate()[0]

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 NAME = re.compile(r"</?([A-Za-z][\w:-]*)")
 
-EMPTY_TAGS = frozenset(  # enclose nothing, and are never closed
+EMPTY_TAGS = frozenset(  # void elements: enclose nothing, and are never closed
     ["area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
 )
-BREAKING_TAGS = frozenset(  # stand between words, as a space does
+BREAKING_TAGS = frozenset(  # separate words, as a space does
     ["br", "hr", "p", "div", "li", "ul", "ol", "tr", "td", "th", *(f"h{n}" for n in range(1, 7))]
 )
-DEEPEST = 50  # tags within tags; deeper ones stand for themselves
+DEEPEST = 50  # nesting depth; deeper tags are not paired
 
 
 def is_tag(span: str) -> bool:
@@ -23,23 +23,23 @@ def is_tag(span: str) -> bool:
 
 
 def is_closing(tag: str) -> bool:
-    """Whether a tag ends what another began."""
+    """Whether a tag is a closing tag."""
     return tag.startswith("</")
 
 
 def written_name(tag: str) -> str:
-    """Return the name of a tag in its own capitals."""
+    """Return the name of a tag as it is written."""
     found = NAME.match(tag)
     return found[1] if found else ""
 
 
 def tag_name(tag: str) -> str:
-    """Return the name of a tag in small letters, in which names are compared."""
+    """Return the lowercase name of a tag, by which tags are compared."""
     return written_name(tag).lower()
 
 
 def partners(spans: Sequence[str]) -> dict[int, int]:
-    """Return the place of the closing tag for that of each opening tag that has one, well nested."""
+    """Return the index of the closing tag by that of its opening tag, if there is one; pairs are well nested."""
     found: dict[int, int] = {}
     path: list[tuple[str, int]] = []
     is_open: Counter[str] = Counter()
@@ -57,5 +57,5 @@ def partners(spans: Sequence[str]) -> dict[int, int]:
 
 
 def is_opening(span: str, name: str) -> bool:
-    """Whether a span is a tag that another one closes."""
+    """Whether a span is an opening tag."""
     return bool(name) and not is_closing(span) and not span.endswith("/>") and name not in EMPTY_TAGS

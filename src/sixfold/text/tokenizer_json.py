@@ -1,6 +1,6 @@
 """What a `tokenizer.json` says: byte-pair encoding or WordPiece, in the forms that published models use.
 
-The file is read as plain data. What is not known here is refused and never reaches the package `tokenizers`.
+The file is read as plain data. Anything unknown is refused and never reaches the package `tokenizers`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LARGEST_FILE = 64 * 2**20  # bytes; Llama 3's has 17 MB
 MOST_TOKENS = 2**20
 SPACE_MARK = "\u2581"
 
-# Known ways to cut a text into words before its bytes are merged. Others are refused: a regular expression from a
-# stranger could take for ever.
+# Known ways to split a text into words before byte pairs are merged. Others are refused: an untrusted regular
+# expression could take for ever.
 LLAMA_3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -31,7 +31,7 @@ BYTES = {**BYTES_OF_WORDS, "use_regex": False}
 
 
 def split_by(pattern: str) -> list[dict[str, Any]]:
-    """Return the description of words that match a pattern."""
+    """Return the pre-tokenizer that splits a text into matches of a pattern."""
     return [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}, BYTES]
 
 
@@ -55,16 +55,16 @@ class ByteLevel:
     needed: ClassVar[tuple[str, ...]] = ()  # special tokens that the package asks for
 
     words: str  # which of WORDS
-    ignore_merges: bool = False  # a word that is a token is that token, however it would be merged
+    ignore_merges: bool = False  # a word that is itself a token is not merged from its bytes
     space_before: bool = False
 
     def description(self) -> dict[str, Any]:
-        """Return the words, and that they are read as bytes."""
+        """Return the pre-tokenizer and decoder."""
         words = {"type": "Sequence", "pretokenizers": WORDS[self.words]}
         return {"pre_tokenizer": words, "model": {"type": "BPE", "ignore_merges": self.ignore_merges}}
 
     def inside(self) -> ByteLevel:
-        """Return the form of what stands inside a text: the same."""
+        """Return the form for text that continues another: the same."""
         return self
 
     def stretches(self, text: str) -> list[str]:
@@ -72,19 +72,19 @@ class ByteLevel:
         return [text]
 
     def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
-        """Return nothing: a text is one stretch."""
+        """Return nothing, because a text is one stretch."""
         return []
 
     def spell(self, piece: str) -> bytes:
-        """Return the byte of each character."""
+        """Return the bytes that the characters stand for."""
         return bytes(BYTE_OF[character] for character in piece)
 
 
 @dataclass(frozen=True)
 class Metaspace:
-    """Tokens are text with U+2581 for a space, and what they cannot spell is written byte by byte (Llama 2).
+    """Tokens are text with U+2581 for a space; characters without a token are encoded byte by byte (Llama 2).
 
-    A U+2581 of the text itself would be read as a space, so its three bytes are written instead.
+    A U+2581 in the text itself would be read as a space, so it is encoded as its three bytes.
     """
 
     is_lossless: ClassVar[bool] = True
@@ -93,25 +93,25 @@ class Metaspace:
     space_before: bool = True
 
     def description(self) -> dict[str, Any]:
-        """Return that what is not in the vocabulary is spelled as bytes."""
+        """Return byte fallback for characters that are not in the vocabulary."""
         model = {"type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}
         return {"pre_tokenizer": None, "model": model}
 
     def inside(self) -> Metaspace:
-        """Return the form of what stands inside a text: no space is put before it."""
+        """Return the form for text that continues another: no space is prepended."""
         return Metaspace(space_before=False)
 
     def stretches(self, text: str) -> list[str]:
-        """Return what stands between the characters U+2581, with marks for the spaces."""
+        """Split a text at the characters U+2581, and write its spaces as U+2581."""
         before = " " if self.space_before and text else ""
         return [part.replace(" ", SPACE_MARK) for part in (before + text).split(SPACE_MARK)]
 
     def between(self, ids: Mapping[str, int]) -> list[int]:
-        """Return the bytes of U+2581."""
+        """Return the byte tokens of U+2581."""
         return [ids[f"<0x{byte:02X}>"] for byte in SPACE_MARK.encode()]
 
     def spell(self, piece: str) -> bytes:
-        """Return the one byte, or the text."""
+        """Return the bytes of a piece: one byte, or its text."""
         if is_byte_piece(piece):
             return bytes.fromhex(piece[3:5])
         return piece.replace(SPACE_MARK, " ").encode()
@@ -157,7 +157,7 @@ class WordPiece:
         return {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": model}
 
     def inside(self) -> WordPiece:
-        """Return the form of what stands inside a text: the same."""
+        """Return the form for text that continues another: the same."""
         return self
 
     def stretches(self, text: str) -> list[str]:
@@ -165,7 +165,7 @@ class WordPiece:
         return [text]
 
     def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
-        """Return nothing: a text is one stretch."""
+        """Return nothing, because a text is one stretch."""
         return []
 
     def spell(self, piece: str) -> bytes:
@@ -181,7 +181,7 @@ def is_byte_piece(piece: str) -> bool:
 
 
 def byte_table() -> dict[int, str]:
-    """Return the character that stands for each byte in GPT-2's vocabulary: itself if it is visible."""
+    """Return the character that represents each byte in GPT-2's vocabulary: itself if it is printable."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in visible]
     return {byte: chr(byte) for byte in visible} | {byte: chr(256 + i) for i, byte in enumerate(others)}
@@ -196,7 +196,7 @@ Form = ByteLevel | Metaspace | WordPiece
 
 @dataclass(frozen=True)
 class Description:
-    """What is known of a tokenizer.json."""
+    """The parsed content of a tokenizer.json."""
 
     vocabulary: dict[str, int]  # without the special tokens
     merges: list[tuple[str, str]]
@@ -205,17 +205,17 @@ class Description:
 
 
 def damaged(reason: str) -> ModelFolderError:
-    """Return the error about a file that no tokenizer can be made of."""
+    """Return the error for a file that cannot be parsed."""
     return ModelFolderError(f"{FILE_NAME} is damaged: {reason}")
 
 
 def unsupported(what: str) -> ModelFolderError:
-    """Return the error about a file that describes something unknown."""
+    """Return the error for a file with an unknown feature."""
     return ModelFolderError(f"{FILE_NAME} has {what}, which is not supported.", SUPPORTED)
 
 
 def read_description(model: bytes) -> Description:
-    """Read a tokenizer.json; what is not known is refused."""
+    """Read a tokenizer.json; unknown features are refused."""
     if len(model) > LARGEST_FILE:
         raise damaged(f"it has {len(model):,} bytes; at most {LARGEST_FILE:,} were expected.")
     try:
@@ -226,7 +226,7 @@ def read_description(model: bytes) -> Description:
 
 
 def checked(content: dict[str, Any]) -> Description:
-    """Return the known parts of a description."""
+    """Check a description and return its parts."""
     model = content["model"]
     kind = str(model.get("type", "BPE"))
     if kind not in ("BPE", "WordPiece"):
@@ -267,14 +267,14 @@ def word_piece(content: Mapping[str, Any], special: Mapping[str, int]) -> WordPi
 
 
 def number(value: object) -> int:
-    """Return an id; a truth value is none."""
+    """Return a value that is an integer; refuse everything else, booleans too."""
     if type(value) is not int:
         raise TypeError(value)
     return value
 
 
 def special_tokens(added: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the special tokens; added ones that are text would cut the text before anything else does."""
+    """Return the special tokens; refuse other added tokens, because they would split the text first."""
     tokens = {}
     for token in added:
         if token.get("special") is not True or not token["content"]:
@@ -284,25 +284,25 @@ def special_tokens(added: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def merge_of(merge: Any) -> tuple[str, str]:
-    """Return the two halves of a merge, in its older form too."""
+    """Return the two halves of a merge, which older files write as one string."""
     left, right = merge.split(" ") if isinstance(merge, str) else merge
     return str(left), str(right)
 
 
 def form_of(content: dict[str, Any]) -> Form:
-    """Return how the vocabulary stands for bytes."""
+    """Return how the vocabulary represents bytes."""
     model, words = content["model"], words_of(content.get("pre_tokenizer"))
     if words is not None and not model.get("byte_fallback"):
         if content.get("normalizer") is not None:
             raise unsupported("a normalizer, which changes the text")
         return ByteLevel(words, bool(model.get("ignore_merges")))
     if not model.get("byte_fallback"):
-        raise unsupported("neither byte-level words that are known nor byte fallback")
+        raise unsupported("neither a known byte-level pre-tokenizer nor byte fallback")
     return Metaspace(space_before=puts_space_before(content))
 
 
 def words_of(pre_tokenizer: dict[str, Any] | None) -> str | None:
-    """Return the name of known words, or None."""
+    """Return the name of a known pre-tokenizer, or None."""
     parts = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
     for name, known in WORDS.items():
         if len(parts) == len(known) and all(map(is_same, parts, known)):
@@ -311,7 +311,7 @@ def words_of(pre_tokenizer: dict[str, Any] | None) -> str | None:
 
 
 def is_same(part: dict[str, Any] | None, known: dict[str, Any]) -> bool:
-    """Return whether a part does what a known one does; offsets do not matter."""
+    """Return whether a part is equivalent to a known one; offsets do not matter."""
     ignored = {"trim_offsets", "use_regex"}
     if part is None or part.keys() - ignored != known.keys() - ignored:
         return False
@@ -319,7 +319,7 @@ def is_same(part: dict[str, Any] | None, known: dict[str, Any]) -> bool:
 
 
 def puts_space_before(content: dict[str, Any]) -> bool:
-    """Return whether a tokenizer in SentencePiece's form puts a space before a text."""
+    """Return whether a SentencePiece-style tokenizer prepends a space to a text."""
     to_marks = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}
     normalizer, words = content.get("normalizer") or {}, content.get("pre_tokenizer") or {}
     normalizers = normalizer.get("normalizers", [normalizer] if normalizer else [])
@@ -333,13 +333,13 @@ def puts_space_before(content: dict[str, Any]) -> bool:
             return False
         if words.get("prepend_scheme") in ("first", "always"):
             return True
-    raise unsupported("a normalizer or words that are not known")
+    raise unsupported("an unknown normalizer or pre-tokenizer")
 
 
 def refuse_unreadable(vocabulary: Mapping[str, int], special: Mapping[str, int], form: Form) -> None:
-    """Refuse a vocabulary that cannot spell, or spells in characters without a meaning."""
+    """Refuse a vocabulary that lacks bytes, or has characters that represent no byte."""
     if isinstance(form, Metaspace):
         if not all(f"<0x{byte:02X}>" in vocabulary for byte in range(256)) or "<unk>" not in special:
-            raise damaged("it has byte fallback, but not a token for each byte and <unk>.")
+            raise damaged("it has byte fallback, but lacks the token of a byte or <unk>.")
     elif odd := next((piece for piece in vocabulary if not BYTE_OF.keys() >= set(piece)), None):
-        raise damaged(f"the token {odd[:40]!r} has characters that stand for no byte.")
+        raise damaged(f"the token {odd[:40]!r} has characters that represent no byte.")

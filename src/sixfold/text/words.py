@@ -1,7 +1,7 @@
-"""Where words and tokens stand in a text, in characters.
+"""The positions of words and tokens in a text, in characters.
 
-A word is a run of letters, marks and digits; every other character that is not a space stands alone, and so
-does every letter, with its marks, of a script that is written without spaces.
+A word is a run of letters, combining marks and digits. Every other character that is not a space is a word by
+itself, and so is every letter, with its marks, of a script that is written without spaces.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ JOINERS = "_\u200c\u200d"
 
 @dataclass(frozen=True)
 class Link:
-    """Two words that belong together, as characters of the source and of the translation."""
+    """Two aligned words, as character ranges of the source and of the translation."""
 
     source_start: int
     source_end: int
     target_start: int
     target_end: int
-    weight: float  # the share of the target word's attention, from 0 to 1
+    weight: float  # the fraction of the target word's attention, from 0 to 1
 
 
 def words(text: str) -> list[Span]:
-    """Return where the words of a text stand."""
+    """Return the positions of the words of a text."""
     found: list[Span] = []
     for place, character in enumerate(text):
         if found and found[-1][1] == place and not is_boundary(text[place - 1], character):
@@ -43,9 +43,9 @@ def words(text: str) -> list[Span]:
 
 
 def occurs(phrase: str, text: str) -> bool:
-    """Say whether a phrase stands in a text as words of its own; capitals matter.
+    """Return whether a phrase occurs in a text as whole words; case matters.
 
-    "dog" stands in "the dog." but not in "dogs" or "hotdog".
+    "dog" occurs in "the dog." but not in "dogs" or "hotdog".
     """
     start = text.find(phrase)
     while start >= 0:
@@ -59,30 +59,30 @@ def occurs(phrase: str, text: str) -> bool:
 
 
 def is_boundary(left: str, right: str) -> bool:
-    """Say whether a word may end between two neighbouring characters."""
+    """Return whether a word may end between two adjacent characters."""
     if script_without_spaces(left) is not None and script_without_spaces(right) is not None:
         return not is_mark(right)
     return not joins(left, right)
 
 
 def joins(left: str, right: str) -> bool:
-    """Say whether two neighbouring characters both make one word longer."""
+    """Return whether two adjacent characters belong to the same word."""
     return is_of_a_word(left) and is_of_a_word(right)
 
 
 def is_of_a_word(character: str) -> bool:
-    """Say whether a character makes a word longer: letters, digits and marks, where words have spaces between."""
+    """Return whether a character continues a word: letters, digits and marks of scripts written with spaces."""
     is_letter = unicodedata.category(character)[0] in "LMN" or character in JOINERS
     return is_letter and script_without_spaces(character) is None
 
 
 def is_mark(character: str) -> bool:
-    """Say whether a character is written on the one before it: a vowel sign, a tone, an accent."""
+    """Return whether a character combines with the one before it: a vowel sign, a tone, an accent."""
     return unicodedata.category(character)[0] == "M"
 
 
 def token_spans(pieces: Sequence[str]) -> list[Span]:
-    """Return where each piece stands in the text that `Tokenizer.decode` makes of all of them.
+    """Return the position of each piece in the text that `Tokenizer.decode` makes of all of them.
 
     The space that begins a word is not part of the piece's span. All bytes of a character share its span.
     """
@@ -91,7 +91,7 @@ def token_spans(pieces: Sequence[str]) -> list[Span]:
     for text, num_pieces in decoded(pieces):
         is_after_space = text.startswith(" ")
         if place is None and text:
-            place = -1 if is_after_space else 0  # `decode` takes the first space away
+            place = -1 if is_after_space else 0  # `decode` removes the first space
         start = (place or 0) + is_after_space
         place = (place or 0) + len(text)
         spans += [(start, place)] * num_pieces
@@ -99,7 +99,7 @@ def token_spans(pieces: Sequence[str]) -> list[Span]:
 
 
 def decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the text of each piece, or of each few byte pieces that are one character, and how many these are."""
+    """Yield the text of each piece, or of byte pieces that form one character, with the number of pieces."""
     for is_byte, run in groupby(pieces, key=lambda piece: BYTE_PIECE.fullmatch(piece) is not None):
         if is_byte:
             yield from characters_of(bytes(int(piece[3:5], 16) for piece in run))
@@ -108,7 +108,7 @@ def decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def characters_of(content: bytes) -> Iterator[tuple[str, int]]:
-    """Yield the characters of bytes with the number of their bytes; each byte that is in none becomes U+FFFD."""
+    """Yield the characters of bytes, each with its number of bytes; an invalid byte becomes U+FFFD."""
     place = 0
     while place < len(content):
         for size in (1, 2, 3, 4):

@@ -12,7 +12,7 @@ from sixfold.models.decoder_only import GPT, LLAMA, DecoderOnly, DecoderOnlyConf
 from sixfold.models.folder import ModelInfo, Processor, save_model
 from sixfold.models.weights import weights_of
 from sixfold.text import Tokenizer
-from sixfold.text.chat import MARKS, OURS
+from sixfold.text.chat import ROLE_TOKENS, SIXFOLD_TEMPLATE
 
 SHAPE: dict[str, object] = {
     "layers": 2,
@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, object]] = {
 def learn_tokenizer() -> Tokenizer:
     """Return a tokenizer of ours with the marks of conversations."""
     texts = [side for pair in islice(sentences(), 300) for side in pair]
-    return Tokenizer.learn(texts, 400, marks=MARKS)
+    return Tokenizer.learn(texts, 400, special_tokens=ROLE_TOKENS)
 
 
 def make_model(tokenizer: Tokenizer, **choices: object) -> DecoderOnly:
@@ -53,7 +53,7 @@ def make_model(tokenizer: Tokenizer, **choices: object) -> DecoderOnly:
 def save(model: DecoderOnly, tokenizer: Tokenizer, folder: Path) -> Path:
     """Write a model folder as training does."""
     special = tokenizer.special
-    side = Processor(special=special, decoder_start=special.bos, chat=OURS)
+    side = Processor(special=special, decoder_start=special.bos, chat=SIXFOLD_TEMPLATE)
     info = ModelInfo(kind="decoder_only", task="generate", model=model.config, processors={"text": side})
     save_model(folder, info, [weights_of(model)], tokenizer, "a model\n")
     return folder

@@ -14,7 +14,7 @@ from sixfold.convert.gguf import Precision
 from sixfold.convert.import_model import import_model, opened
 from sixfold.errors import ConfigError
 from sixfold.text import Tokenizer
-from sixfold.text.chat import OURS, Message, prompt_tokens
+from sixfold.text.chat import SIXFOLD_TEMPLATE, Message, prompt_tokens
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("gguf")
@@ -57,7 +57,7 @@ def test_transformers_reads_a_conversation_as_we_do(tmp_path: Path, tokenizer: T
     text = engine.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     assert text == "<s><|system|>be kind<|user|>who are you<|assistant|>me</s><|assistant|>"
     ids = engine.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-    ours = [1, *prompt_tokens(tokenizer, OURS, TALK)]
+    ours = [1, *prompt_tokens(tokenizer, SIXFOLD_TEMPLATE, TALK)]
     marks = set(range(4)) | set(tokenizer.processor.piece_to_id(["<|system|>", "<|user|>", "<|assistant|>"]))
     assert [token for token in ids if token in marks] == [token for token in ours if token in marks]
 
@@ -96,7 +96,7 @@ def assert_same(ours: torch.nn.Module, tokenizer: Tokenizer, folder: Path, step:
         assert engine.encode(text) == tokenizer.encode(text)
         assert engine.decode(engine.encode(text)) == text
     info = json.loads((folder / "sixfold.json").read_text())
-    assert info["processors"]["text"]["chat"]["user"] == [OURS.user[0], OURS.user[1]]
+    assert info["processors"]["text"]["chat"]["user"] == [SIXFOLD_TEMPLATE.user[0], SIXFOLD_TEMPLATE.user[1]]
 
 
 @pytest.mark.usefixtures("seed")

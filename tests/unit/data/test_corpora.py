@@ -109,8 +109,8 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> 
         ("Home_Assistant", None, "Did you mean home-assistant"),
         ("home-assistant", ("en", "zh-hans"), "Did you mean zh-Hans"),
         ("home-assistant", ("en", "en"), "the same"),
-        ("phrasebook", ("en", "fr"), "sides en-de and no others"),
-        ("cmudict", ("en", "de"), "sides spelling-sounds"),
+        ("phrasebook", ("en", "fr"), "only as en-de"),
+        ("cmudict", ("en", "de"), "only as spelling-sounds"),
     ],
 )
 def test_a_wrong_request_names_what_is_known(
@@ -141,7 +141,7 @@ def test_ticks_rise_to_the_number_of_pairs(tmp_path: Path) -> None:
 
 def test_a_corpus_that_runs_dry_says_how_much_it_has() -> None:
     supply = itertools.cycle([(str(number), "same") for number in range(500)])
-    with pytest.raises(ConfigError, match=r"1,000 pairs were asked for, but .* 500\.") as error:
+    with pytest.raises(ConfigError, match="only 500 different pairs, too few for 1,000") as error:
         files.fill(supply, files.sizes(1000), no_progress)
     assert "--pairs" in error.value.hint
 

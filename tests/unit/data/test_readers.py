@@ -294,7 +294,7 @@ def test_a_file_cannot_be_both_sides(tmp_path: Path) -> None:
 def test_a_file_that_holds_both_sides_is_not_taken_for_one(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"source": ["one"], "target": ["eins"]}), tmp_path / "a")
     (tmp_path / "b").write_text("x\n")
-    assert "holds both sides already" in failure_of(lambda: open_pairs(tmp_path / "a", tmp_path / "b")).message
+    assert "already holds both sides" in failure_of(lambda: open_pairs(tmp_path / "a", tmp_path / "b")).message
 
 
 def test_folders_pair_their_files_in_the_order_of_their_names(tmp_path: Path) -> None:

@@ -102,6 +102,6 @@ def test_pairs_and_texts_are_not_confused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no pairs") as error:
         fetch("enwik8", tmp_path)
     assert "phrasebook" in error.value.hint
-    with pytest.raises(ConfigError, match="made of pairs") as error:
+    with pytest.raises(ConfigError, match="consists of pairs") as error:
         fetch_texts("phrasebook", tmp_path)
     assert "wikitext-2" in error.value.hint

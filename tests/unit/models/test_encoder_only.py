@@ -148,7 +148,7 @@ def test_every_preset_of_ours_is_larger_than_the_one_before() -> None:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.learn(["a small text", "another text"], 300, marks=[MASK])
+    return Tokenizer.learn(["a small text", "another text"], 300, special_tokens=[MASK])
 
 
 def saved(folder: Path, model: EncoderOnly, tokenizer: Tokenizer) -> Path:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sixfold.data.corpora.phrasebook import sentences
 from sixfold.errors import DataError, ModelFolderError
-from sixfold.text.chat import ChatTemplate, Message, Part
+from sixfold.text.chat import ChatTemplate, Message, PromptPart
 from sixfold.text.published_tokenizer import PublishedTokenizer
 from sixfold.text.special import SpecialIds
 from sixfold.text.tokenizer_json import WORDS
@@ -132,7 +132,7 @@ def test_in_a_conversation_only_the_marks_of_the_template_are_special(smollm: Pu
 
 
 def test_a_mark_and_a_message_beside_it_are_encoded_as_one_text(smollm: PublishedTokenizer) -> None:
-    assert smollm.encode_parts([Part("<|im_start|>The ", True), Part("dog", False)]) == [
+    assert smollm.encode_parts([PromptPart("<|im_start|>The ", True), PromptPart("dog", False)]) == [
         1,
         *smollm.encode("The dog"),
     ]
@@ -152,7 +152,7 @@ def test_a_character_without_a_token_is_refused_and_not_lost() -> None:
     last = max(content["model"]["vocab"].items(), key=lambda item: item[1])[0]
     content["model"]["vocab"][last] = rare
     tokenizer = PublishedTokenizer(json.dumps(content).encode(), SPECIAL)
-    missing = tokenizer.unspeakable
+    missing = tokenizer.unencodable
     assert len(missing) == 1
     with pytest.raises(DataError, match=f"U\\+{missing[0]:04X}"):
         tokenizer.encode(f"a{chr(missing[0])}b")

@@ -186,7 +186,7 @@ def test_a_changed_model_is_refused_or_works_but_never_breaks(flips: list[tuple[
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({}, "reserved"), ({"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}, "byte pieces")],
+    [({}, "not 0, 1, 2 and 3"), ({"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}, "single bytes")],
 )
 def test_a_foreign_model_that_would_lose_text_is_refused(options: dict[str, int], complaint: str) -> None:
     model = io.BytesIO()

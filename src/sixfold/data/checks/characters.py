@@ -12,7 +12,7 @@ from sixfold.text.scripts import script_without_spaces
 COMMON_SCRIPT_SHARE = 0.2  # of the letters, for a script to belong there
 
 CONTROL = FaultKind(
-    "control characters", "Invisible control characters, left over from another format: remove them."
+    "control characters", "A side has invisible control characters, left over from another format: remove them."
 )
 DAMAGE = FaultKind(
     "encoding damage", "Text was decoded with the wrong encoding (Ã¤ for ä): convert the files again."
@@ -37,7 +37,7 @@ class ScriptWeights(dict[str, int]):
         return weight
 
     def refuse(self, text: str) -> bool:
-        """Return whether most letters are foreign; one foreign letter (a lone π) is not yet a language."""
+        """Return whether most letters are of other scripts; a single one, such as π, does not count."""
         if self.ascii_is_own and text.isascii():
             return False
         return bool(self.own) and sum(map(self.__getitem__, text)) <= -2
@@ -72,10 +72,10 @@ def has_control_characters(text: str) -> bool:
 
 
 def damage_pattern() -> re.Pattern[str]:
-    """Return the pattern of UTF-8 that was read as Latin 1, as Windows 1252 or as Windows 1251.
+    """Return a pattern for UTF-8 that was decoded as Latin 1, as Windows 1252 or as Windows 1251.
 
     Â, Ã, Ä and Å are letters of real languages (NÃO, MAÇÃ…), so they count only where no language has them:
-    between a small letter and what is the second byte of a character.
+    between a lowercase letter and a character that stands for a continuation byte.
     """
     second_bytes = bytes(range(0x80, 0xC0))
     western = re.escape(second_bytes.decode("cp1252", errors="ignore") + second_bytes[:32].decode("latin-1"))
@@ -90,7 +90,7 @@ def damage_pattern() -> re.Pattern[str]:
 
 
 DAMAGED = damage_pattern()
-SUSPICIOUS = re.compile("[ÂÃÄÅÐÑâïРС\ufffd]")  # what every damage has: most lines need no closer look
+SUSPICIOUS = re.compile("[ÂÃÄÅÐÑâïРС\ufffd]")  # in all damaged text, but in few other lines
 
 
 def has_encoding_damage(text: str) -> bool:

@@ -27,7 +27,7 @@ def pair_paths(prefix: Path, source: Path, target: Path | None = None) -> tuple[
 
 
 def differing_suffixes(source: Path, target: Path) -> tuple[str, str]:
-    """Return the shortest endings that tell two names apart, or .source and .target."""
+    """Return the shortest suffixes in which two names differ, or .source and .target."""
     left, right = plain_suffixes(source), plain_suffixes(target)
     for count in range(1, min(len(left), len(right)) + 1):
         if left[-count] != right[-count]:
@@ -36,12 +36,12 @@ def differing_suffixes(source: Path, target: Path) -> tuple[str, str]:
 
 
 def plain_suffixes(path: Path) -> list[str]:
-    """Return the suffixes of a name without that of its compression."""
+    """Return the suffixes of a name without a compression suffix."""
     return [suffix for suffix in path.suffixes if suffix.lower() not in COMPRESSED_SUFFIXES]
 
 
 def refuse_overwriting(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Raise if a file to write is one to read, or would be in no folder."""
+    """Raise if an output is also an input, or its folder does not exist."""
     for output in outputs:
         if output.exists() and any(path.exists() and path.samefile(output) for path in inputs):
             raise ConfigError(f"The clean file {output} would replace its own input.", "Choose another prefix.")
@@ -51,7 +51,7 @@ def refuse_overwriting(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
 
 @contextmanager
 def writing_pairs(paths: Sequence[Path]) -> Iterator[Callable[[Pair], None]]:
-    """Yield a function that writes a pair; the files appear when the block ends well, and not otherwise."""
+    """Yield a function that writes a pair; the files appear only if the block succeeds."""
     with ExitStack() as stack:
         temporaries = [stack.enter_context(replacing(path)) for path in paths]
         files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporaries]

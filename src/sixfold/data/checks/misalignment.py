@@ -1,8 +1,8 @@
-"""Detection of misaligned lines: do the two sides still belong together?
+"""Detection of misaligned lines: do the two sides still translate each other?
 
-A sentence and its translation are long or short together. Where lengths agree far better with the lines some
-places away, a line is missing on one side; where they agree with nothing, the sides are unrelated. Only the
-lengths are compared, so it costs little and needs no knowledge of languages.
+The lengths of a sentence and its translation are correlated. If they correlate far better with the lines some
+distance away, a line is missing on one side; if with nothing, the sides are unrelated. Only lengths are compared,
+so the check is cheap and works for any language.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sixfold.data.checks.report import Place
 
 Lengths = NDArray[np.int64]
 
-WINDOW = 100  # pairs judged together: correlations of unrelated lines stay within ±0.4
-REACH = 32  # the largest shift looked for
-SHIFT_CORRELATION = 0.5  # what the shifted lines must reach...
-SHIFT_GAIN = 0.25  # ...and by how much they must beat the lines side by side
+WINDOW = 100  # pairs per correlation: those of unrelated lines stay within ±0.4
+REACH = 32  # the largest shift considered
+SHIFT_CORRELATION = 0.5  # the shifted lines must reach this...
+SHIFT_GAIN = 0.25  # ...and exceed the unshifted lines by this
 UNRELATED_CORRELATION = 0.15
-VARIED = 0.2  # deviation of the logarithms below which lengths say nothing
+VARIED = 0.2  # standard deviation of the logarithms below which lengths are uninformative
 MIN_SHIFTED_WINDOWS = 2
 MIN_UNRELATED_WINDOWS = 5
 
@@ -31,7 +31,7 @@ ALIGNED, UNRELATED = 0, REACH + 1
 
 @dataclass(frozen=True, slots=True)
 class MisalignedRun:
-    """Consecutive windows with the same misalignment, and the place of the first pair."""
+    """Consecutive windows with the same misalignment, and the location of the first pair."""
 
     state: int  # the shift, or UNRELATED
     place: Place
@@ -76,13 +76,13 @@ class AlignmentMonitor:
             self.run = replace(self.run, num_windows=self.run.num_windows + 1)
 
     def end(self) -> Iterator[MisalignedRun]:
-        """Yield the run that is open, if it is long."""
+        """Yield the current run, if it is long."""
         if self.run is not None and self.run.is_long:
             yield self.run
 
 
 def window_state(source: NDArray[np.float64], target: NDArray[np.float64]) -> int:
-    """Return the shift at which the lengths of a window agree, ALIGNED when in doubt."""
+    """Return the shift at which the lengths of a window correlate best, ALIGNED when in doubt."""
     targets = np.lib.stride_tricks.sliding_window_view(target, len(source))  # one row a shift
     deviations = targets.std(axis=1)
     if min(source.std(), deviations.min()) < VARIED:

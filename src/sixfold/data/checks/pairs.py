@@ -1,7 +1,7 @@
 """The check of parallel text.
 
-What is normal (scripts, the ratio of lengths) is learned from the beginning of the corpus itself, so that no check
-needs to know a language.
+What is normal (scripts, the ratio of lengths) is learned from the beginning of the corpus, so that no check
+depends on the language.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ from sixfold.data.readers import Pairs
 PairTest = Callable[[str, str], bool]
 PairBatch = Batch[Pair]
 
-RATIO_SLACK = 10  # characters: what may differ freely, so that short pairs are not judged by a word
+RATIO_SLACK = 10  # characters: a difference that is always allowed, so that one word does not condemn a short pair
 
 EMPTY = FaultKind(
     "empty side", "One side is blank, so there is nothing to learn: remove these pairs.", is_final=True
 )
 LENGTH_RATIO = FaultKind(
-    "length ratio", "One side is much longer than the other, so it is hardly a translation: remove it."
+    "length ratio", "One side is much longer than the other, so it is probably not a translation: remove it."
 )
 IDENTICAL = FaultKind("identical sides", "Source and target are the same text, which teaches copying: remove it.")
 WRONG_SCRIPT = FaultKind(
-    "wrong script", "A side is in another script than the rest of it, so in another language: remove it."
+    "wrong script", "A side is in another script than the rest of the corpus, so in another language: remove it."
 )
 DUPLICATE = FaultKind("duplicate pair", "The same pair occurs earlier; a repeat only gives it more weight.")
 TEST_PAIR = FaultKind(
-    "pair of the test set", "The test set has this pair, which would inflate its score: remove it."
+    "pair of the test set", "This pair is also in the test set, which would inflate the score: remove it."
 )
 TEST_SOURCE = FaultKind(
-    "source of the test set", "The test set has this source, which would inflate its score: remove it."
+    "source of the test set", "This source is also in the test set, which would inflate the score: remove it."
 )
 MISALIGNED = FaultKind("misaligned", "The lines of the two sides do not belong together.", is_removed=False)
 
@@ -71,7 +71,7 @@ def check_pairs(
     limits: Limits | None = None,
     keep: Callable[[Pair], object] = lambda _: None,
 ) -> Report:
-    """Check every pair and report; `on_progress` gets the count so far, `keep` each clean pair in its order."""
+    """Check every pair and report; `on_progress` gets the count so far, `keep` gets each clean pair, in order."""
     check = PairCheck()
     for batch in checked_batches(pairs, test, limits or Limits()):
         for pair in batch.clean():
@@ -108,7 +108,7 @@ def num_characters(pair: Pair) -> int:
 
 
 class HeldOut:
-    """The pairs of a test set, and its sources, regardless of case and spacing."""
+    """The pairs and the sources of a test set, compared without case and spacing."""
 
     def __init__(self, test: Pairs) -> None:
         batches = batches_of(located(test), num_characters)
@@ -124,7 +124,7 @@ class HeldOut:
         return hash_texts(both), hash_texts(sources)
 
     def mark_leaks(self, batch: PairBatch) -> None:
-        """Mark the pairs that the test set has, and those that share only their source with it."""
+        """Mark the pairs that are in the test set, and those whose source alone is."""
         pairs, sources = self.hashes(batch)
         has_pair = contains(self.pairs, pairs)
         batch.mark(TEST_PAIR, has_pair)
@@ -147,7 +147,7 @@ class PairCheck:
         self.add_runs(self.alignment.add(source_lengths, target_lengths, batch.places.__getitem__))
 
     def add_runs(self, runs: Iterable[MisalignedRun]) -> None:
-        """Count runs of misaligned pairs, those of each cause on their own."""
+        """Count runs of misaligned pairs, each cause separately."""
         for run in runs:
             self.pairs.faults[replace(MISALIGNED, meaning=run.meaning)].add(run.place, run.num_pairs)
 
@@ -167,11 +167,11 @@ class PairCheck:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a good pair."""
+    """The limits for a pair to count as good."""
 
     max_words: int = 250
-    max_characters: int = 2000  # for languages that write no spaces
-    max_ratio: float = 3.0  # of the lengths in characters, after the corpus' own ratio
+    max_characters: int = 2000  # for languages without spaces between words
+    max_ratio: float = 3.0  # of the lengths in characters, relative to the corpus's usual ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Profile:
 
 
 def learn_profile(pairs: Sequence[Pair]) -> Profile:
-    """Learn from a sample what is normal."""
+    """Learn what is normal from a sample."""
     full = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
     ratio = median(len(pair.target) / len(pair.source) for pair in full) if full else 1.0
     return Profile(
@@ -209,20 +209,20 @@ def pair_tests(profile: Profile, limits: Limits) -> list[tuple[FaultKind, PairTe
 
 
 def faults_of(source: str, target: str, tests: Sequence[tuple[FaultKind, PairTest]]) -> list[FaultKind]:
-    """Return the faults of a pair; a blank side leaves nothing else to judge."""
+    """Return the faults of a pair; a pair with an empty side has no other fault."""
     if not source.strip() or not target.strip():
         return [EMPTY]
     return [kind for kind, is_faulty in tests if is_faulty(source, target)]
 
 
 def too_long(limits: Limits) -> FaultKind:
-    """Return the fault of a side that exceeds the limits, which its meaning states."""
+    """Return the fault of a side that is too long; its meaning states the limits."""
     cap = f"{limits.max_words:,} words or {limits.max_characters:,} characters"
     return FaultKind("too long", f"A side has more than {cap}: split it into sentences, or remove it.")
 
 
 def either(test: Callable[[str], bool], source: str, target: str) -> bool:
-    """Apply a test of one side to both."""
+    """Return whether either side fails a test."""
     return test(source) or test(target)
 
 
@@ -235,12 +235,12 @@ def is_too_long(limits: Limits, text: str) -> bool:
 
 
 def has_bad_ratio(max_ratio: float, usual_ratio: float, source: str, target: str) -> bool:
-    """Return whether one side is far longer, once both are counted in characters of the wordier script."""
+    """Return whether one side is far longer than the other, relative to the corpus's usual ratio."""
     source_length = len(source) * max(1.0, usual_ratio) + RATIO_SLACK
     target_length = len(target) * max(1.0, 1.0 / usual_ratio) + RATIO_SLACK
     return source_length > max_ratio * target_length or target_length > max_ratio * source_length
 
 
 def is_identical(source: str, target: str) -> bool:
-    """Return whether both sides are the same words; the same number is a translation of itself."""
+    """Return whether both sides are the same words; numbers are excepted, because they translate to themselves."""
     return source == target and any(map(str.isalpha, source))

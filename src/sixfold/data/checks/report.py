@@ -62,7 +62,7 @@ class Finding:
     kind: str
     count: int
     unit: str  # what is counted: "pairs"
-    lines: tuple[int, ...]  # counted from 1 in the file of the same place in `files`
+    lines: tuple[int, ...]  # counted from 1, in the file at the same index of `files`
     files: tuple[str, ...]
     meaning: str
     is_removed: bool
@@ -211,7 +211,7 @@ class FaultTally:
         self.places: list[Place] = []
 
     def add(self, place: Place, count: int = 1) -> None:
-        """Count a fault, and remember its place if it is one of the first."""
+        """Count a fault, and remember its location if it is one of the first."""
         self.count += count
         if len(self.places) < SHOWN_PLACES:
             self.places.append(place)
@@ -229,7 +229,7 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 class Measure:
-    """Counts of one measure of length, enough for its mean and percentiles."""
+    """A histogram of lengths, for their mean and percentiles."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -279,5 +279,5 @@ class LengthTally:
 
 
 def normalised(text: str) -> str:
-    """Return the text without differences of case and spacing."""
+    """Return the text in normal case and spacing."""
     return " ".join(text.casefold().split())

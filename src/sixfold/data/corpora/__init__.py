@@ -1,7 +1,7 @@
-"""Known corpora, for people who have no text of their own yet: `fetch("phrasebook", folder)`.
+"""Known corpora, for people who have no text of their own: `fetch("phrasebook", folder)`.
 
 Each corpus is one file here that says what it is (`ABOUT`) and where its pairs or its texts come from; `files`
-deals with splits and writing, `texts` with plain text: `fetch_texts("wikitext-2", folder)`.
+deals with splits and plain text: `fetch_texts("wikitext-2", folder)`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def fetch(
 ) -> CorpusFiles:
     """Write a known corpus to a folder as `train`, `val` and `test`, two line-aligned files each.
 
-    Without `languages` a corpus comes in its own (en-de where it has translations). `num_pairs` is the
-    size of train; `seed` decides what is generated, or which pairs are kept when there are more. Files that
-    exist and differ are refused unless `overwrite` is set.
+    `languages` defaults to those of the corpus (en-de where it has translations). `num_pairs` is the size of
+    train; `seed` decides what is generated, or which pairs are kept when there are more. Existing files with other
+    content are not replaced unless `overwrite` is set.
     """
     corpus = known(name)
     chosen = checked_languages(corpus, languages)
@@ -72,7 +72,7 @@ def fetch(
 def load(
     name: str, languages: tuple[str, str], num_pairs: int | None, seed: int, on_progress: OnProgress
 ) -> PairsBySplit:
-    """Ask the corpus's own module for its pairs."""
+    """Get the pairs from the corpus's own module."""
     if name == "home-assistant":
         return home_assistant.load(languages, num_pairs, seed, on_progress)
     return OF_PAIRS[name].load(num_pairs, seed, on_progress)
@@ -83,7 +83,7 @@ def fetch_texts(
 ) -> TextCorpus:
     """Write a known corpus without pairs to a folder: `train`, `val` and `test`, each a file or a folder of files.
 
-    Files that exist and differ are refused unless `overwrite` is set.
+    Existing files with other content are not replaced unless `overwrite` is set.
     """
     corpus = known(name)
     if corpus.languages is not None:
@@ -97,7 +97,7 @@ def fetch_texts(
 
 
 def known(name: str) -> KnownCorpus:
-    """Return the corpus of this name, or suggest the nearest one."""
+    """Return the corpus of this name; if there is none, raise and suggest the nearest."""
     if name not in KNOWN_CORPORA:
         raise ConfigError(
             f"There is no corpus {name!r}.{nearest(name, [*KNOWN_CORPORA])}",
@@ -107,7 +107,7 @@ def known(name: str) -> KnownCorpus:
 
 
 def checked_languages(corpus: KnownCorpus, languages: tuple[str, str] | None) -> tuple[str, str]:
-    """Return the languages if the corpus has them as two sides, its own for None, or say which it has."""
+    """Return the languages if the corpus has both, its own for None; otherwise raise and name those it has."""
     if corpus.languages is None:
         raise ConfigError(f"The corpus {corpus.name} has no pairs.", f"Corpora of pairs: {', '.join(OF_PAIRS)}.")
     if languages is None:
@@ -116,8 +116,7 @@ def checked_languages(corpus: KnownCorpus, languages: tuple[str, str] | None) ->
         return languages
     if not corpus.others:
         raise ConfigError(
-            f"The corpus {corpus.name} has the sides {'-'.join(corpus.languages)} and no others: "
-            f"{'-'.join(languages)} was asked for.",
+            f"The corpus {corpus.name} exists only as {'-'.join(corpus.languages)}, not as {'-'.join(languages)}.",
             "Leave --languages out. The corpus home-assistant has many languages.",
         )
     for language in languages:
@@ -132,7 +131,7 @@ def checked_languages(corpus: KnownCorpus, languages: tuple[str, str] | None) ->
 
 
 def nearest(name: str, options: Sequence[str]) -> str:
-    """Return ` Did you mean ...?` if one of the options is close, else nothing."""
+    """Return ` Did you mean ...?` if one of the options is close, else an empty string."""
     lowered = {option.lower(): option for option in options}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.5)
     return f" Did you mean {lowered[close[0]]}?" if close else ""

@@ -1,4 +1,4 @@
-"""The CMU Pronouncing Dictionary: from the spelling of an English word to its sounds.
+"""The CMU Pronouncing Dictionary: from the spelling of an English word to its pronunciation.
 
 The source is the word, the target its first pronunciation in ARPAbet with spaces between the sounds:
 `translate` → `T R AE0 N Z L EY1 T`. A number after a vowel is its stress.
@@ -36,7 +36,7 @@ FIRST_ONLY = "A word with several pronunciations is listed once, with the first.
 
 
 def load(num_pairs: int | None = None, seed: int = 1, on_progress: OnProgress = no_progress) -> PairsBySplit:
-    """Return the words by split; a word is held out by its own spelling."""
+    """Return the words by split; the spelling of a word decides its split."""
     found: dict[str, list[TextPair]] = {name: [] for name in SPLITS}
     for done, (word, sounds) in enumerate(pronunciations(dictionary_file()), start=1):
         found[split_of(word, HELD_OUT_WORDS)].append((word, sounds))
@@ -61,7 +61,7 @@ def dictionary_file() -> Path:
 
 
 def pronunciations(path: Path) -> Iterator[TextPair]:
-    """Yield each word of letters and its first pronunciation; other ones are marked `word(2)`."""
+    """Yield each word made of letters with its first pronunciation; further ones are listed as `word(2)`."""
     for line in path.read_text(encoding="utf-8").split("\n"):
         word, _, sounds = line.partition("#")[0].strip().partition(" ")
         if WORD.fullmatch(word) and sounds:

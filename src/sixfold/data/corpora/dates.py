@@ -1,9 +1,9 @@
 """Dates as people write them in many languages, and the same dates in ISO 8601.
 
-`Donnerstag, 1. Mai 2031`, `1 mai 2031`, `2031년 5월 1일` → `2031-05-01`. The locale data are Unicode's CLDR, by
-way of Babel. A source never has two targets: `03/04/2031` is 3 April in London and 4 March in New York, so
-a date in digits is kept only if every language that could have written it means the same day. Years
-run over exactly one century, so that two digits name one year.
+`Donnerstag, 1. Mai 2031`, `1 mai 2031`, `2031년 5월 1일` → `2031-05-01`. The locale data are Unicode's CLDR, from
+Babel. A source never has two targets: `03/04/2031` is 3 April in London and 4 March in New York, so a date in
+digits is kept only if it is the same day in every language that could have written it. Years span exactly one
+century, so that two digits name one year.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ ONE_READING = "Dates in digits that languages read differently are left out, so 
 
 
 def load(num_pairs: int | None = None, seed: int = 1, on_progress: OnProgress = no_progress) -> PairsBySplit:
-    """Return dates by split; a written date is held out by its own text."""
+    """Return dates by split; the written date decides its split."""
     return PairsBySplit(fill(dates(seed), sizes(num_pairs or NUM_PAIRS), on_progress), (ONE_READING,))
 
 
 def dates(seed: int = 1) -> Iterator[TextPair]:
-    """Yield written dates with their ISO form, without end; some come more than once."""
+    """Yield written dates with their ISO form, without end; some repeat."""
     number = random.Random(seed).random
     first = datetime.date(FIRST_YEAR, 1, 1).toordinal()
     num_days = datetime.date(LAST_YEAR, 12, 31).toordinal() - first + 1
@@ -95,7 +95,7 @@ def to_date(year: str, month: str, day: str) -> datetime.date | None:
 
 @cache
 def digit_patterns() -> list[re.Pattern[str]]:
-    """Return what dates in digits look like in our locales, as regular expressions."""
+    """Return regular expressions for dates in digits in our locales."""
     from babel import Locale
 
     formats = {
@@ -105,7 +105,7 @@ def digit_patterns() -> list[re.Pattern[str]]:
 
 
 def digit_pattern(form: str) -> re.Pattern[str]:
-    """Turn a CLDR pattern such as `dd/MM/y` into a regular expression that reads what it writes."""
+    """Turn a CLDR pattern such as `dd/MM/y` into a regular expression for the dates that it writes."""
     fields = {
         "y": r"(?P<y>\d{4})",
         "yy": r"(?P<y>\d\d)",

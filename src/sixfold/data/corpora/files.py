@@ -17,7 +17,7 @@ TextPair = tuple[str, str]
 SPLITS = ("train", "val", "test")
 HELD_OUT = 0.02  # the fraction of a generated corpus that may go to val, and again to test
 MAX_HELD_OUT = 1000
-MAX_FRUITLESS = 200_000  # so many pairs in a row without a new one: the corpus is exhausted
+MAX_FRUITLESS = 200_000  # after this many pairs in a row without a new one the corpus is exhausted
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class CorpusFiles:
 
 @dataclass(frozen=True)
 class PairsBySplit:
-    """The pairs of a corpus by split, before they are written, and what its reader should know of them."""
+    """The pairs of a corpus by split, before they are written, and notes about them for people."""
 
     splits: Mapping[str, list[TextPair]]
     notes: tuple[str, ...] = field(default=())
 
 
 def hash_fraction(text: str) -> float:
-    """Return a number from 0 up to 1 that depends on the text alone, on every machine and in every year."""
+    """Return a number from 0 up to 1 that depends on the text alone, on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
 
 
@@ -101,13 +101,13 @@ def fill(
         if num_fruitless > MAX_FRUITLESS:
             break
     raise ConfigError(
-        f"{wanted['train']:,} pairs were asked for, but this corpus ran out after {len(seen):,}.",
+        f"This corpus has only {len(seen):,} different pairs, too few for {wanted['train']:,} in train.",
         "Ask for fewer with --pairs.",
     )
 
 
 def choose(pairs: list[TextPair], number: int, seed: int = 0) -> list[TextPair]:
-    """Keep `number` pairs in their order: the same ones each time for the same seed."""
+    """Keep `number` pairs in their order: the same ones for the same seed."""
     if len(pairs) <= number:
         return pairs
     ranks = [(hash_fraction(f"{seed}\n{source}\n{target}"), place) for place, (source, target) in enumerate(pairs)]
@@ -137,11 +137,11 @@ def write_splits(
 
 
 def refuse_to_replace(texts: Mapping[Path, str]) -> None:
-    """Raise if a file exists and says something else."""
+    """Raise if a file exists with other content."""
     for path, text in texts.items():
         if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
             raise ConfigError(
-                f"{path} exists and holds something else.",
+                f"{path} exists with other content.",
                 "Choose another folder with -o, or replace the files with --force.",
             )
 

@@ -1,6 +1,6 @@
-"""Eighteen English books in the public domain, from Project Gutenberg, a file each.
+"""Eighteen English books in the public domain from Project Gutenberg, one file each.
 
-Two books are held out whole: one by an author whom train also has (val), one by an author of its own (test).
+Two whole books are held out: one by an author who is also in train (val), one by an author who is not (test).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ABOUT = KnownCorpus(
 HELD_OUT = {"chesterton-thursday.txt": "val", "carroll-alice.txt": "test"}
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 NOTES = (
-    "val.txt is The Man Who Was Thursday, whose author train knows; test.txt is Alice's Adventures in Wonderland.",
-    "Encodings and line ends differ from book to book; here all are UTF-8 with plain line feeds.",
+    "val.txt is The Man Who Was Thursday, whose author is in train; test.txt is Alice's Adventures in Wonderland.",
+    "The books' encodings and line ends differ; the files written here are UTF-8 with plain line feeds.",
 )
 
 
@@ -54,9 +54,9 @@ def books(path: Path) -> dict[str, str]:
 
 
 def plain(raw: bytes) -> str:
-    """Return a book with line feeds only, whatever its encoding and its line ends."""
+    """Decode a book and normalise its line ends to line feeds."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        text = raw.decode("latin-1")  # which two of the books are written in
+        text = raw.decode("latin-1")  # the encoding of two of the books
     return CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

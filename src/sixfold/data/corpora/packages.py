@@ -1,8 +1,8 @@
 """One file of a published package, fetched from the index that pip or npm is configured for, and cached.
 
-pip itself would build a source distribution to learn what it needs, which executes it. So we ask pip only which
-indexes it uses, read their list of files (PEP 503) and fetch the one file. Its digest is known
-beforehand and checked before anybody reads it. Nothing is executed or extracted.
+pip would build a source distribution to find its dependencies, which executes it. So pip is only asked which
+indexes it uses; their file lists (PEP 503) are read here and the one file is fetched. Its digest is known in
+advance and verified before the file is used. Nothing is executed or extracted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_
 def fetch_package(
     index: Index, name: str, version: str, file_suffix: str, sha256: str, on_progress: OnProgress = no_progress
 ) -> Path:
-    """Return a package's file in the cache, fetched if it is absent or damaged; its SHA-256 is the given one.
+    """Return a package's file in the cache, fetched if it is absent or damaged, and verified by its SHA-256.
 
     `file_suffix` is what follows name and version: `-py3-none-any.whl`, `.tar.gz`, `.tgz` (npm). `on_progress`
     gets the megabytes fetched so far.
@@ -71,19 +71,19 @@ def fetch_package(
 
 
 def file_stem(name: str) -> str:
-    """Return how the file names of a package begin: `a_b` for `a-b`, `@a/b` and `a.b`."""
+    """Return the beginning of a package's file names: `a_b` for `a-b`, `@a/b` and `a.b`."""
     return re.sub(r"[-_./]+", "_", name.removeprefix("@"))
 
 
 def check_digest(path: Path, name: str, expected: str) -> None:
-    """Raise unless the file is the one we know."""
+    """Raise unless the file has the expected digest."""
     found = digest_of(path)
     if found != expected:
-        raise DownloadError(f"{name} should have the SHA-256 {expected}, but what came has {found}")
+        raise DownloadError(f"{name} should have the SHA-256 {expected}, but the file fetched has {found}")
 
 
 def run(command: Sequence[str]) -> str:
-    """Return what a command prints; where it fails, the error has the last line that it said."""
+    """Return what a command prints; if it fails, raise with the last line it printed."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=600, check=False, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -110,12 +110,12 @@ def fetch_from_npm(package: str, target: Path) -> None:
         archives[0].replace(target)
 
 
-# PyPI, or what stands in its place
+# PyPI, or the index that replaces it
 
 
 @dataclass(frozen=True)
 class PipSettings:
-    """What pip is configured for: the indexes it asks, and how it reaches them."""
+    """pip's configuration: which indexes it uses, and how it reaches them."""
 
     indexes: tuple[str, ...]
     certificates: str = ""
@@ -187,7 +187,7 @@ def list_files(settings: PipSettings, index: str, name: str) -> list[str]:
 
 
 class Links(HTMLParser):
-    """Collects where the links of a page lead."""
+    """Collects the targets of the links in a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,13 +200,13 @@ class Links(HTMLParser):
 
 
 def is_named(file: str, url: str) -> bool:
-    """Return whether a URL leads to a file of this name; projects write `-`, `_` and `.` as they like."""
+    """Return whether a URL points to a file of this name; projects use `-`, `_` and `.` interchangeably."""
     found = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
     return re.sub(r"[-_.]+", "-", found).lower() == re.sub(r"[-_.]+", "-", file).lower()
 
 
 def download(settings: PipSettings, url: str, target: Path, on_progress: OnProgress) -> None:
-    """Write what a URL holds to a path; a connection that breaks is tried again."""
+    """Download a URL to a path; a broken connection is tried again."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             copy(settings, url, target, on_progress)
@@ -217,12 +217,12 @@ def download(settings: PipSettings, url: str, target: Path, on_progress: OnProgr
 
 
 def copy(settings: PipSettings, url: str, target: Path, on_progress: OnProgress) -> None:
-    """Write what a URL holds to a path, up to a limit."""
+    """Download a URL to a path, up to a limit."""
     done = 0
     with settings.open(url) as answer, target.open("wb") as file:
         for block in iter(partial(answer.read, BLOCK_BYTES), b""):
             done += len(block)
             if done > MAX_FILE_BYTES:
-                raise DownloadError(f"what came is larger than {MAX_FILE_BYTES // MEGABYTE:,} MB")
+                raise DownloadError(f"the file is larger than {MAX_FILE_BYTES // MEGABYTE:,} MB")
             file.write(block)
             on_progress(done // MEGABYTE)

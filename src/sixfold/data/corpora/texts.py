@@ -19,7 +19,7 @@ class TextsBySplit:
 
 @dataclass(frozen=True)
 class TextSplit:
-    """One part of a corpus: a file, or a folder of files that are a document each."""
+    """One split of a corpus: a file, or a folder of files, each of which is a document."""
 
     name: str
     path: Path
@@ -54,7 +54,7 @@ def write_texts(texts: TextsBySplit, folder: Path, overwrite: bool) -> dict[str,
 
 
 def written(name: str, files: Mapping[str, str], folder: Path) -> TextSplit:
-    """Return what a split is on disk."""
+    """Return the description of a split on disk."""
     first = folder / next(iter(files))
     path = first if first.parent == folder else first.parent
     characters = sum(map(len, files.values()))

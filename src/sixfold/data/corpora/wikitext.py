@@ -1,7 +1,7 @@
-"""WikiText-2: English Wikipedia's good and featured articles, in its raw form, with the usual three parts.
+"""WikiText-2: the English Wikipedia's good and featured articles, the raw version, with the usual three splits.
 
-The text is as published: its words are divided by spaces, ` = Title = ` opens an article and ` = = Part = = ` a
-part of one, `@-@` is a hyphen inside a word.
+The text is as published: words are separated by spaces, ` = Title = ` begins an article and ` = = Part = = ` a
+section, and `@-@` is a hyphen inside a word.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from sixfold.data.texts import Piece
 from sixfold.files import write_atomically
 from sixfold.models.folder import ModelInfo, Processor, load_any_tokenizer, open_tokenizer
 from sixfold.text import AnyTokenizer, Tokenizer
-from sixfold.text.chat import MARKS, OURS, ChatTemplate, conversation_tokens
+from sixfold.text.chat import ROLE_TOKENS, SIXFOLD_TEMPLATE, ChatTemplate, conversation_tokens
 from sixfold.text.tokenizer import Subwords
 
 DESCRIPTION = "processor.json"
@@ -62,7 +62,7 @@ class TextProcessor:
         """Return the tokens of pieces; the flag says whether one goes on where the piece before it ended."""
         texts = [piece.text for piece, _ in pieces]
         whole = iter(self.tokenizer.encode_batch([piece.text for piece, _ in pieces if piece.is_first]))
-        rest = iter(self.tokenizer.encode_on([piece.text for piece, _ in pieces if not piece.is_first]))
+        rest = iter(self.tokenizer.encode_continuation([piece.text for piece, _ in pieces if not piece.is_first]))
         encoded = [next(whole if piece.is_first else rest) for piece, _ in pieces]
         return [
             self.stretch(piece, tokens, len(text.encode()), is_new=not goes_on)
@@ -123,8 +123,8 @@ class TextProcessor:
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: int, subwords: Subwords, has_chat: bool) -> TextProcessor:
         """Learn subwords; the marks of conversations are among them, so that any model can learn these later."""
-        tokenizer = Tokenizer.learn(texts, vocabulary, subwords, MARKS)
-        return cls(tokenizer, tokenizer.special.bos, OURS if has_chat else None)
+        tokenizer = Tokenizer.learn(texts, vocabulary, subwords, ROLE_TOKENS)
+        return cls(tokenizer, tokenizer.special.bos, SIXFOLD_TEMPLATE if has_chat else None)
 
     @classmethod
     def of_base(cls, folder: Path, info: ModelInfo, has_chat: bool) -> TextProcessor:
@@ -136,7 +136,7 @@ class TextProcessor:
 
 def template_for(tokenizer: AnyTokenizer) -> ChatTemplate:
     """Return the template of our own models, or one in plain words for a tokenizer without its marks."""
-    if isinstance(tokenizer, Tokenizer) and len(tokenizer.encode_parts([*OURS.parts([])])) == 1:
-        return OURS
+    if isinstance(tokenizer, Tokenizer) and len(tokenizer.encode_parts([*SIXFOLD_TEMPLATE.parts([])])) == 1:
+        return SIXFOLD_TEMPLATE
     end = tokenizer.pieces([tokenizer.special.eos])[0]
     return ChatTemplate(("System: ", "\n"), ("User: ", "\n"), ("Assistant: ", end))

@@ -65,7 +65,7 @@ MODALS = {
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """What stands before a noun: its English words, its German stem and the endings it asks for."""
+    """The words before a noun: in English, the German stem, and the endings it takes."""
 
     english: str
     english_plural: str
@@ -77,7 +77,7 @@ class Determiner:
 
 @dataclass(frozen=True, slots=True)
 class Nominal:
-    """A pronoun, a name or a noun with what stands before it, in every case."""
+    """A pronoun, a name or a noun phrase, in every case."""
 
     english: str
     english_object: str
@@ -164,7 +164,7 @@ def infinitive(clause: Clause, opener: str = "") -> Words:
 
 
 def complex_sentence(main: Words, side: Words) -> Words:
-    """Put a side clause behind its main clause; German sets a comma between them."""
+    """Put a subordinate clause after its main clause; German puts a comma between them."""
     return Words(f"{main.english} {side.english}", f"{main.german}, {side.german}")
 
 

@@ -1,8 +1,8 @@
-"""The lexicon: the words of the tables in `words/`, read and checked when they are first needed.
+"""The lexicon: the tables in `words/`, read and checked when they are first needed.
 
-Every English form leads to one German form: `you` is always familiar and singular (du), a `friend` is always a
-Freund, `open` is always aufmachen. That is what makes the phrasebook a function. Which words there are, and in
-which order, decides what a seed says.
+Every English form has one German form: `you` is always familiar and singular (du), a `friend` is always a Freund,
+`open` is always aufmachen. So the German is a function of the English. The words and their order decide what a
+seed generates.
 """
 
 from __future__ import annotations
