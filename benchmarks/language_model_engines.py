@@ -24,7 +24,7 @@ from sixfold.models.decoder_only import PRESETS, DecoderOnly, DecoderOnlyConfig
 from sixfold.nn.loss import projected_loss
 from sixfold.training.micro_batches import num_data_parallel
 from sixfold.training.recipe import TrainConfig
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Batch
 from train_engines import (
     BATCH_TOKENS,
@@ -75,7 +75,7 @@ def sixfold_step(case: Case) -> Step:
     """Train as `sixfold train` does."""
     train = TrainConfig(max_grad_norm=MAX_GRAD_NORM)
     threads = num_data_parallel(BATCH_TOKENS, torch.device("cpu"), world=1)
-    stepper = Stepper(next_token_loss, DecoderOnly(case.config).train(), train, threads)
+    stepper = TrainStepper(next_token_loss, DecoderOnly(case.config).train(), train, threads)
 
     def step(tokens: Tensor) -> None:
         examples = np.zeros(len(tokens), dtype=np.uint32)

@@ -34,7 +34,7 @@ from sixfold.tasks.translate.learner import TranslateLearner
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import SpecialIds
 from sixfold.training.micro_batches import num_data_parallel
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Batch as TaskBatch
 
 SPECIAL = SpecialIds()
@@ -91,7 +91,7 @@ def steps_of(model: EncoderDecoder, batch_tokens: int) -> Step:
     recipe = TranslateRecipe().model_validate({"train": {"max_grad_norm": MAX_GRAD_NORM}})
     learner = TranslateLearner(recipe, SimpleNamespace(special=SPECIAL, vocabulary=model.config.vocabulary))
     threads = num_data_parallel(batch_tokens, torch.device("cpu"), world=1)
-    stepper = Stepper(learner.loss, model, recipe.train, threads)
+    stepper = TrainStepper(learner.loss, model, recipe.train, threads)
 
     def step(batch: Batch) -> None:
         tensors = dict(zip(("source", "target_in", "target_out"), batch, strict=True))

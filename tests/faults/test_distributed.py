@@ -16,7 +16,7 @@ import pytest
 from torch.distributed import TCPStore
 
 import sixfold
-from sixfold.training.ranks import Pulse
+from sixfold.training.ranks import Heartbeat
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -160,9 +160,9 @@ def test_when_a_process_dies_the_others_end_soon_and_the_run_can_be_resumed(
 def test_no_thread_asks_the_store_when_the_run_is_over() -> None:
     store = TCPStore("127.0.0.1", free_port(), is_master=True)
     for _ in range(20):
-        pulse = Pulse(0, 1, store)
-        pulse.end()
-        assert not any(thread.is_alive() for thread in pulse.threads)
+        heartbeat = Heartbeat(0, 1, store)
+        heartbeat.end()
+        assert not any(thread.is_alive() for thread in heartbeat.threads)
 
 
 @pytest.fixture

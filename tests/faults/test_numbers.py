@@ -18,7 +18,7 @@ from sixfold.errors import TrainingError
 from sixfold.training.checkpoint import Checkpoint, CheckpointStore
 from sixfold.training.loop import Trainer
 from sixfold.training.micro_batches import Objective, mixed_seed
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Batch
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ POISONED = (33, 41)  # steps
 @pytest.fixture
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some steps give a loss or a gradient that is no number, as a fault of the hardware or the data would."""
-    accumulate = Stepper.accumulate
+    accumulate = TrainStepper.accumulate
 
-    def poisoned(self: Stepper, batch: Batch, parts: int, step: int) -> float:
+    def poisoned(self: TrainStepper, batch: Batch, parts: int, step: int) -> float:
         loss = accumulate(self, batch, parts, step)
         if step == POISONED[0]:
             gradient = next(self.model.parameters()).grad
@@ -42,7 +42,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
             gradient[0, 0] = math.inf
         return math.nan if step == POISONED[1] else loss
 
-    monkeypatch.setattr(Stepper, "accumulate", poisoned)
+    monkeypatch.setattr(TrainStepper, "accumulate", poisoned)
 
 
 @pytest.mark.usefixtures("poison")
@@ -65,10 +65,10 @@ def test_a_non_finite_gradient_stops_with_the_step_and_the_lines_and_nothing_is_
 @pytest.mark.usefixtures("poison")
 def test_as_many_such_steps_as_allowed_are_left_out_and_one_more_stops(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=30)
-    with pytest.raises(TrainingError, match="Step 41 gave a loss of nan"):
+    with pytest.raises(TrainingError, match="Step 41 has a loss of nan"):
         run.resume("train.skip_nonfinite=1")
     lines = run.resume("train.skip_nonfinite=2")
-    assert any(line.startswith("warning: Step 41 gave a loss of nan") for line in lines)
+    assert any(line.startswith("warning: Step 41 has a loss of nan") for line in lines)
     skipped = [record for record in run.log() if record["kind"] == "skipped"]
     assert [record["step"] for record in skipped] == list(POISONED)
     assert all(len(str(record["lines"])) > 4 for record in skipped)
@@ -94,7 +94,7 @@ def test_weights_that_are_no_numbers_are_neither_saved_nor_published(tmp_path: P
     broken = {name: tensor.clone() for name, tensor in last.weights.items()}
     broken["source.embedding.weight"][7, 3] = math.inf
     with pytest.raises(
-        TrainingError, match=r"After step 40, source\.embedding\.weight holds numbers that are not finite"
+        TrainingError, match=r"After step 40, source\.embedding\.weight contains numbers that are not finite"
     ):
         store.save(40, Checkpoint(broken, last.optimizer, last.state))
     trainer = run.trainer()
@@ -171,7 +171,7 @@ def test_a_row_that_alone_is_too_large_is_a_plain_error(
 
     run = unbroken.copied(tmp_path / "model", up_to=30)
     monkeypatch.setattr(Objective, "forward", full)
-    with pytest.raises(TrainingError, match="The memory ran out at step 31") as raised:
+    with pytest.raises(TrainingError, match="Out of memory at step 31") as raised:
         run.resume()
     assert "train.accumulate" in raised.value.hint
 

@@ -180,7 +180,7 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_begun_again(
     run = unbroken.copied(tmp_path / "model", up_to=0)
     for name in ("sixfold.json", "weights.safetensors"):
         (run.folder / name).unlink()
-    with pytest.raises(TrainingError, match="There is no whole checkpoint") as raised:
+    with pytest.raises(TrainingError, match="There is no undamaged checkpoint") as raised:
         run.resume()
     assert raised.value.hint == "Start the training again without --resume."
     sixfold.train(*corpus, run.folder, settings=settings)
@@ -273,7 +273,7 @@ def test_the_files_of_a_resumed_run_may_be_named_again_but_not_others(
     files = [folder / path.name for path in corpus]
     sixfold.train(*files, tmp_path / "model", settings=[*settings, "train.steps=2"])
     assert sixfold.train(*files, tmp_path / "model", resume=True).step == 2
-    with pytest.raises(RequestError, match="was begun with other files"):
+    with pytest.raises(RequestError, match="was started with other files"):
         sixfold.train(*corpus, tmp_path / "model", resume=True)
 
 

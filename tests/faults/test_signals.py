@@ -16,7 +16,7 @@ import pytest
 import sixfold
 from sixfold.tasks.translate.validate import TranslationValidator
 from sixfold.training.setup import import_ahead
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Batch
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_at_most_one_interval(
 
 def test_two_ctrl_c_in_one_step_do_not_wait_for_its_end(tmp_path: Path, unbroken: Run) -> None:
     run = unbroken.copied(tmp_path / "model", up_to=50)
-    forward_and_backward = Stepper.forward_and_backward
+    forward_and_backward = TrainStepper.forward_and_backward
 
-    def press_twice(self: Stepper, batch: Batch, step: int) -> float:
+    def press_twice(self: TrainStepper, batch: Batch, step: int) -> float:
         if step == 55:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
@@ -85,7 +85,7 @@ def test_two_ctrl_c_in_one_step_do_not_wait_for_its_end(tmp_path: Path, unbroken
         return forward_and_backward(self, batch, step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stepper, "forward_and_backward", press_twice)
+        patch.setattr(TrainStepper, "forward_and_backward", press_twice)
         with pytest.raises(KeyboardInterrupt):
             run.resume()
     assert run.saved_steps()[-1] == 50

@@ -1,1 +1,1 @@
-"""Training: the step, the loop and what surrounds them. It knows a task, never a particular one."""
+"""Training: the step, the loop and everything around them, for any task."""

@@ -1,7 +1,7 @@
-"""The model that a fine-tuning starts from: what it is, what it was validated on, and what has become of it.
+"""The base of fine-tuning: the model it starts from, its validation examples, and the comparison at the end.
 
-A base is read from its model folder once. From then on the run folder holds everything that the fine-tuning needs
-of it: its weights are the checkpoint of step 0, and its own validation examples are copied beside the new ones.
+A base is read from its model folder once. From then on the run folder has everything that fine-tuning needs of it:
+its weights are the checkpoint of step 0, and its own validation examples are copied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Base:
 
     folder: Path
     info: ModelInfo
-    sha256: tuple[str, ...]  # of each of its files of weights
+    sha256: tuple[str, ...]  # of each of its weight files
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Base:
         return self.folder.resolve().name
 
     def as_json(self) -> dict[str, Json]:
-        """Return what a fine-tuned model's folder says of it."""
+        """Return what a fine-tuned model's folder states about its base."""
         return {"name": self.name, "sha256": list(self.sha256)}
 
 
@@ -56,7 +56,7 @@ def read_base(folder: Path, task: Task) -> Base:
 
 
 def digests_of(folder: Path, info: ModelInfo) -> tuple[str, ...]:
-    """Return the SHA-256 of each file of weights; in format 1 all members stand in one."""
+    """Return the SHA-256 of each weight file; in format 1 all members are in one file."""
     names = dict.fromkeys(name for member in info.weights for name in member)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
@@ -65,7 +65,7 @@ def digests_of(folder: Path, info: ModelInfo) -> tuple[str, ...]:
 
 
 def load_base(base: Base, remembered: Mapping[str, Json]) -> list[nn.Module]:
-    """Return the models of a base; refuse one that is not what the run was set up with."""
+    """Load the models of a base; refuse a base that changed since the run was set up."""
     members = load_members(base.folder, base.info)
     if base.as_json() != remembered or digests_of(base.folder, base.info) != base.sha256:
         raise ModelFolderError(
@@ -75,9 +75,9 @@ def load_base(base: Base, remembered: Mapping[str, Json]) -> list[nn.Module]:
 
 
 def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Path) -> bool:
-    """Copy the base's own validation examples into the run folder; return whether they are there and fit.
+    """Copy the base's own validation examples into the run folder; return whether there are usable ones.
 
-    They fit if they were prepared by the same task with the same processor, which is known by its files' digests.
+    They are usable if the same task prepared them with the same processor, identified by its files' digests.
     """
     run_folder = RunFolder(base.folder)
     try:
@@ -105,15 +105,15 @@ def refuse_changed_base(overrides: Overrides, data_keys: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class BaseComparison:
-    """A fine-tuned model beside its base."""
+    """The scores of a fine-tuned model and of its base."""
 
     score_name: str
     score: float  # of the published model on the new validation examples
     base_score: float
-    own_score: float | None  # on the base's own validation examples; None if these are not known
+    own_score: float | None  # on the base's own validation examples; None if these are missing
     base_own_score: float | None
-    decimals: int  # that are shown of a score
-    is_base: bool  # whether nothing was better, so that the base's weights are published
+    decimals: int  # shown of a score
+    is_base: bool  # no model was better, so the base's weights are published
 
 
 def compare_with_base(state: RunState) -> BaseComparison | None:
@@ -128,12 +128,12 @@ def compare_with_base(state: RunState) -> BaseComparison | None:
 
 
 def say_comparison(found: BaseComparison) -> str:
-    """Say what fine-tuning gained on the new text and lost on the base's own."""
+    """Return a sentence on what fine-tuning gained on the new text and lost on the base's own."""
     name, own, base_own = found.score_name, found.own_score, found.base_own_score
     digits = f".{found.decimals}f"
     if found.is_base:
         return (
-            f"No validation was better than the base model ({name} {found.base_score:{digits}}), so the folder "
+            f"No model was better than the base ({name} {found.base_score:{digits}}), so the folder "
             "holds the base's weights, unchanged."
         )
     gained = f"The base model has {name} {found.base_score:{digits}} on the same held-out text."

@@ -12,16 +12,16 @@ from sixfold.models.encoder_decoder import PRESETS, EncoderDecoder, EncoderDecod
 from sixfold.nn.loss import projected_loss
 from sixfold.settings import Overrides
 from sixfold.training.recipe import TrainConfig, minutes_of
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Batch
 
 VOCABULARY, SENTENCES, LENGTH = 8000, 32, 16
 STEPS = 6  # the best counts: the first ones allocate
-REFERENCE_SECONDS = 0.0925  # of such a step, on the core where the plan's speeds were measured
+REFERENCE_SECONDS = 0.0925  # of such a step on the core where the plan's speeds were measured
 
 
 def calibrated_speed(overrides: Overrides, device: str) -> float:
-    """Return the speed of a core to plan with: measured where a time budget limits training on a CPU, else 1."""
+    """Return the speed of a core for planning: measured if a time budget limits training on a CPU, else 1."""
     return measure_core_speed() if device == "cpu" and minutes_of(overrides) else 1.0
 
 
@@ -39,7 +39,7 @@ def measure_core_speed() -> float:
 def seconds_of_steps() -> list[float]:
     """Return the CPU time of each step: other processes disturb it less than elapsed time."""
     model = EncoderDecoder(EncoderDecoderConfig(**PRESETS["tiny"].model_dump(), vocabulary=VOCABULARY)).train()
-    stepper = Stepper(random_loss, model, TrainConfig())
+    stepper = TrainStepper(random_loss, model, TrainConfig())
     seconds = []
     for step in range(STEPS):
         batch = random_batch()
@@ -50,7 +50,7 @@ def seconds_of_steps() -> list[float]:
 
 
 def random_batch() -> Batch:
-    """Return sentences of random tokens, as long as usual."""
+    """Return sentences of random tokens, of usual length."""
     sides = torch.randint(1, VOCABULARY, (3, SENTENCES, LENGTH))
     names = ("source", "target_in", "target_out")
     return Batch(dict(zip(names, sides, strict=True)), SENTENCES * LENGTH, np.arange(SENTENCES, dtype=np.uint32))

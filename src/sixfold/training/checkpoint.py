@@ -1,8 +1,8 @@
-"""Checkpoints: everything needed to go on, whole or not at all, each file known by its digest.
+"""Checkpoints: everything needed to resume, written atomically, each file verified by its digest.
 
 checkpoints/step-00001000/weights.safetensors    the model
                           optimizer.safetensors  Adam's moments (and the moving average, if there is one)
-                          state.json             where the run stands, and the digests of all three
+                          state.json             the state of the run, and the digests of all three
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved at a step."""
+    """The content of a checkpoint."""
 
     weights: Tensors
     optimizer: Tensors
@@ -54,7 +54,7 @@ class CheckpointStore:
         return sorted(int(number) for number in numbers if number.isdecimal())
 
     def save(self, step: int, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint beside the others and rename it into place when all of it is on disk."""
+        """Write a checkpoint under a temporary name, and rename it when all of it is on disk."""
         refuse_not_finite(step, {**checkpoint.weights, **checkpoint.optimizer})
         self.remove_unfinished()
         temporary = self.folder / f".saving-{step:08d}"
@@ -74,7 +74,7 @@ class CheckpointStore:
             raise WorkError(f"Cannot save the checkpoint of step {step}: {error}.", disk_hint(cause)) from error
 
     def put_in_place(self, temporary: Path, step: int) -> None:
-        """Rename a whole checkpoint into place; one of the same step is set aside until then."""
+        """Rename a complete checkpoint into place; an older one of the same step is set aside until then."""
         aside = self.folder / f".replaced-{step:08d}"
         if self.path(step).exists():
             self.path(step).rename(aside)
@@ -83,7 +83,7 @@ class CheckpointStore:
         shutil.rmtree(aside, ignore_errors=True)
 
     def remove_unfinished(self) -> None:
-        """Delete what a killed process left half written, and put back what it had only set aside."""
+        """Delete what a killed process left half written, and restore what it had set aside."""
         for leftover in self.folder.glob(".saving-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         for aside in self.folder.glob(".replaced-*"):
@@ -91,7 +91,7 @@ class CheckpointStore:
             if place.exists():
                 shutil.rmtree(aside, ignore_errors=True)
             else:
-                with contextlib.suppress(FileNotFoundError):  # another rank was faster
+                with contextlib.suppress(FileNotFoundError):  # another rank has deleted it
                     aside.rename(place)
 
     def load(self, step: int) -> Checkpoint:
@@ -101,13 +101,13 @@ class CheckpointStore:
         try:
             for name, digest in digests(folder).items():
                 if digest != expected.get(name):
-                    raise ValueError(f"{name} is not what was saved")
+                    raise ValueError(f"the SHA-256 of {name} differs")
             return Checkpoint(load_file(folder / WEIGHTS), load_file(folder / OPTIMIZER), state)
-        except (OSError, ValueError, SafetensorError) as error:  # the system's own words name the file
+        except (OSError, ValueError, SafetensorError) as error:  # the system's message names the file
             raise ValueError(f"{folder} is damaged: {error}") from error
 
     def load_state(self, step: int) -> tuple[dict[str, Json], dict[str, str]]:
-        """Read the state of a checkpoint and the digests that stand in it."""
+        """Read the state of a checkpoint and the digests in it."""
         path = self.path(step) / STATE
         try:
             raw = path.read_bytes()
@@ -117,10 +117,10 @@ class CheckpointStore:
                 return state, expected
         except (OSError, LookupError, AttributeError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{path.parent} is damaged: {STATE} cannot be read ({error})") from error
-        raise ValueError(f"{path.parent} is damaged: {STATE} is not what was saved")
+        raise ValueError(f"{path.parent} is damaged: the SHA-256 of {STATE} differs")
 
     def newest(self) -> tuple[Checkpoint, list[str]]:
-        """Return the newest checkpoint that is whole, and what is wrong with any newer ones."""
+        """Return the newest undamaged checkpoint, and the problems of any newer ones."""
         self.remove_unfinished()
         problems: list[str] = []
         for step in reversed(self.steps()):
@@ -129,12 +129,12 @@ class CheckpointStore:
             except ValueError as error:
                 problems.append(str(error))
         raise TrainingError(
-            f"There is no whole checkpoint in {self.folder}. {' '.join(problems)}".strip(),
+            f"There is no undamaged checkpoint in {self.folder}. {' '.join(problems)}".strip(),
             f"Start the training again without --resume{', in another folder' if problems else ''}.",
         )
 
     def has_weights(self, step: int) -> bool:
-        """Return whether there is a checkpoint of this step and its weights are whole."""
+        """Return whether there is a checkpoint of this step with undamaged weights."""
         folder = self.path(step)
         try:
             return sha256(folder / WEIGHTS) == json.loads((folder / STATE).read_bytes())["sha256"][WEIGHTS]
@@ -146,9 +146,9 @@ class CheckpointStore:
         return load_file(self.path(step) / WEIGHTS)
 
     def rotate(self, step: int, keep_last: int, keep: set[int]) -> None:
-        """Delete all but the last few checkpoints up to a step and those named.
+        """Delete all checkpoints up to a step but the last few and those in `keep`.
 
-        Later ones are damaged: the run came back to before them. They must not be counted as the last.
+        Later ones are damaged, because the run resumed from before them: they must not count as the last.
         """
         saved = [each for each in self.steps() if each <= step]
         for old in saved[:-keep_last]:
@@ -162,12 +162,12 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def refuse_not_finite(step: int, tensors: Tensors) -> None:
-    """Raise rather than save numbers that nobody could go on from."""
+    """Refuse to save numbers that are not finite."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise TrainingError(
-                f"After step {step}, {name} holds numbers that are not finite, so it was not saved.",
-                "The checkpoint before is whole: go on from it with --resume and a lower train.learning_rate.",
+                f"After step {step}, {name} contains numbers that are not finite, so it was not saved.",
+                "The previous checkpoint is intact: continue with --resume and a lower train.learning_rate.",
             )
 
 

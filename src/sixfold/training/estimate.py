@@ -1,4 +1,4 @@
-"""What a training would cost: a few real steps, measured on this machine."""
+"""Estimate the cost of a training run from a few real steps on this machine."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sixfold.training.micro_batches import num_data_parallel
 from sixfold.training.recipe import Plan, Recipe, merge
 from sixfold.training.run import prepare_machine
 from sixfold.training.setup import Request, new_model, propose
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Given, Learner, Task
 
 MEASURED_EXAMPLES = 20_000
 WARM_STEPS, FEWEST_STEPS, MOST_STEPS = 2, 4, 60
 ENOUGH_SECONDS = 5.0  # of measured steps
 MEASURED_IN_VALIDATION = 64  # examples
-BYTES_AN_EXAMPLE = 16  # in memory while training: its lengths, its place in this epoch and the next
+BYTES_AN_EXAMPLE = 16  # in memory while training: its lengths, its index in this epoch and the next
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured on this machine."""
+    """The measurements on this machine."""
 
-    preparation_seconds: float  # reading, fitting the processor, encoding, the start
+    preparation_seconds: float  # reading, fitting the processor, encoding, initialisation
     seconds_a_step: float
     targets_a_second: float
     validation_seconds: float
@@ -44,20 +44,20 @@ class Speed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of a training."""
+    """The estimated cost of a training run."""
 
     plan: Plan
     device: str
     parameters: int
     steps: int
     speed: Speed
-    seconds: float  # at most: early stopping can end it sooner
+    seconds: float  # an upper bound: early stopping can end it sooner
     memory_bytes: int
     disk_bytes: int
 
 
 def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
-    """Plan a training and measure a few of its steps on a sample of the data."""
+    """Plan a training run and measure a few of its steps on a sample of the data."""
     began = time.monotonic()
     prepare_machine()
     device, overrides = choose_device(request.device), request.overrides(task)
@@ -97,27 +97,27 @@ def estimate(task: Task, request: Request, on_progress: OnProgress) -> Estimate:
 
 
 def whole_time(recipe: Recipe, speed: Speed, validations: int) -> float:
-    """Return the time of a whole run with so many validations."""
+    """Return the duration of a whole run with this many validations."""
     steps = recipe.train.steps * speed.seconds_a_step
     seconds = speed.preparation_seconds + steps + validations * speed.validation_seconds
     return min(seconds, recipe.train.minutes * 60 or float("inf"))
 
 
 def num_validations(recipe: Recipe) -> int:
-    """Return how many validations, each with its checkpoint, a whole run has."""
+    """Return the number of validations of a whole run, each with its checkpoint."""
     return -(-recipe.train.steps // recipe.train.checkpoint_every)
 
 
 def disk_bytes(recipe: Recipe, model: nn.Module, corpus_bytes: int) -> int:
-    """Return what the folder will take: the model, its checkpoints, the prepared corpus."""
+    """Return the size of the folder: the model, its checkpoints, the prepared corpus."""
     weights = 4 * count_parameters(model)
-    checkpoints = min(num_validations(recipe), recipe.train.average + 1)  # those that are averaged, and the best
+    checkpoints = min(num_validations(recipe), recipe.train.average + 1)  # the averaged ones and the best
     copies = 4 if recipe.train.ema else 3  # the weights, Adam's two moments, the moving average
     return weights + copies * weights * checkpoints + corpus_bytes
 
 
 def memory_bytes(recipe: Recipe, model: nn.Module, examples: int, device: str) -> int:
-    """Return about what a run needs: what was measured, checkpoints to average, and the index of the corpus."""
+    """Return the estimated memory: that measured, checkpoints to average, and the index of the corpus."""
     if device != "cpu":
         return peak_memory(device)
     to_average = recipe.train.average if recipe.train.average > 1 else 0
@@ -125,16 +125,18 @@ def memory_bytes(recipe: Recipe, model: nn.Module, examples: int, device: str) -
 
 
 def measure_start(learner: Learner, model: nn.Module, corpus: Corpus) -> float:
-    """Initialise as the recipe says, and return how long that took."""
+    """Initialise as the recipe says, and return the time it took."""
     began = time.monotonic()
     learner.initialise(model, corpus)
     return time.monotonic() - began
 
 
 def measure_steps(learner: Learner, model: nn.Module, corpus: Corpus, recipe: Recipe) -> tuple[float, float]:
-    """Return the mean seconds of a real training step, and the targets in a second."""
+    """Return the mean seconds of a real training step, and the targets per second."""
     config, device = recipe.train, next(model.parameters()).device
-    stepper = Stepper(learner.loss, model.train(), config, num_data_parallel(config.batch_tokens, device, world=1))
+    stepper = TrainStepper(
+        learner.loss, model.train(), config, num_data_parallel(config.batch_tokens, device, world=1)
+    )
     batches = Batches(learner.sizes(corpus), config.batch_tokens, seed=1).from_position(Position())
     seconds: list[float] = []
     targets: list[int] = []
@@ -151,7 +153,7 @@ def measure_steps(learner: Learner, model: nn.Module, corpus: Corpus, recipe: Re
 
 
 def measure_validation(learner: Learner, model: nn.Module, corpus: Corpus, recipe: Recipe) -> float:
-    """Return about how long a validation will take, from a small one."""
+    """Return the estimated duration of a validation, from a small one."""
     validator = learner.validator(corpus, MEASURED_IN_VALIDATION)
     began = time.monotonic()
     validator.loss(model, nothing)
@@ -164,11 +166,11 @@ def measure_validation(learner: Learner, model: nn.Module, corpus: Corpus, recip
 
 
 def nothing() -> None:
-    """Let a validation go on."""
+    """Never stop a validation."""
 
 
 def peak_memory(device: str) -> int:
-    """Return the most memory that was in use."""
+    """Return the peak memory use."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -20,9 +20,9 @@ from sixfold.training.recipe import Recipe
 from sixfold.training.reporting import Reporter
 from sixfold.training.schedule import learning_rate, peak_rate
 from sixfold.training.selection import Candidates, Measured, record_scores
-from sixfold.training.signals import Stopped, StopRequest
+from sixfold.training.signals import Interrupted, StopRequest
 from sixfold.training.state import RunState
-from sixfold.training.step import Stepper, StepResult
+from sixfold.training.step import StepResult, TrainStepper
 from sixfold.training.task import Batch, Learner, Validator
 
 EMA = "ema."  # prefix of the moving average's names in a checkpoint
@@ -38,9 +38,9 @@ class Trainer:
     corpus: Corpus
     seed: int
     ranks: Ranks
-    stepper: Stepper
+    stepper: TrainStepper
     candidates: Candidates
-    base_validator: Validator | None  # of the model that is fine-tuned, where its examples are known
+    base_validator: Validator | None  # on the base's own examples when fine-tuning, if there are any
     is_fine_tuning: bool
     clock: Clock
     reporter: Reporter
@@ -48,7 +48,7 @@ class Trainer:
     state: RunState
 
     def train(self) -> RunState:
-        """Train until the steps, the time or the patience run out, or a stop is requested."""
+        """Train until the steps, the time or the patience are used up, or a stop is requested."""
         config, state = self.recipe.train, self.state
         batches = Batches(self.learner.sizes(self.corpus), config.batch_tokens, self.seed)
         self.stepper.model.train()
@@ -79,7 +79,7 @@ class Trainer:
         return state
 
     def is_over(self, progress: float, stop: StopRequest) -> bool:
-        """Return whether to stop before the next step, and remember why."""
+        """Return whether to stop before the next step, and record why."""
         config, state = self.recipe.train, self.state
         if state.step >= config.steps:
             state.finished = "all steps are done"
@@ -99,7 +99,7 @@ class Trainer:
         state, config = self.state, self.recipe.train
         lines = sorted(self.corpus.lines(batch.examples))
         what = (
-            f"Step {state.step} gave a loss of {result.loss} and a gradient norm of {result.grad_norm}; its "
+            f"Step {state.step} has a loss of {result.loss} and a gradient norm of {result.grad_norm}; its "
             f"{len(lines)} examples are from lines {', '.join(map(str, lines[:10]))}{' …' * (len(lines) > 10)}"
         )
         state.skipped += 1
@@ -113,12 +113,12 @@ class Trainer:
         self.reporter.skipped(state, result, lines, what)
 
     def validate(self, stop: StopRequest) -> None:
-        """Validate, unless a stop is requested meanwhile: then it is made up for on resuming."""
+        """Validate; if a stop is requested meanwhile, resuming validates again."""
         began, is_done, state = time.monotonic(), True, self.state
         if self.ranks.is_first:
             try:
                 self.measure_and_publish(stop)
-            except Stopped:
+            except Interrupted:
                 is_done = False
         if not self.ranks.agree(float(is_done)):
             return
@@ -142,28 +142,28 @@ class Trainer:
         self.reporter.validation(self.state, measured, is_best)
 
     def finish(self, stop: StopRequest) -> None:
-        """Validate what has not been validated yet, and save."""
+        """Validate if the last step has not been validated, and save."""
         state = self.state
         if state.finished and state.step not in state.validated:
             self.validate(stop)
             if state.step not in state.validated:
-                state.finished = ""  # it was given up: resuming begins with it
+                state.finished = ""  # the validation was interrupted: resuming begins with it
         self.save()
         self.reporter.log.close()
         if stop.is_requested and not state.finished:
             self.reporter.progress.say(f"stopped at step {state.step:,}; everything is saved")
 
     def owes_base_scores(self) -> bool:
-        """Return whether the model that is to be fine-tuned has not been measured yet."""
+        """Return whether the base of a fine-tuning has yet to be measured."""
         return self.is_fine_tuning and self.state.step == 0 and not self.state.validated
 
     @property
     def store(self) -> CheckpointStore:
-        """Where the checkpoints are."""
+        """The checkpoints of the run."""
         return self.candidates.store
 
     def save(self) -> None:
-        """Write a checkpoint, and delete those that nothing needs any more."""
+        """Write a checkpoint, and delete those that are no longer needed."""
         if self.ranks.is_first:
             state, stepper = self.state, self.stepper
             state.seconds = self.clock.seconds_here()
@@ -176,7 +176,7 @@ class Trainer:
         self.ranks.wait()
 
     def resume(self) -> list[str]:
-        """Go on from the newest whole checkpoint; return what was wrong with newer ones."""
+        """Continue from the newest undamaged checkpoint; return the problems of newer ones."""
         checkpoint, problems = self.store.newest()
         self.state = RunState.from_json(checkpoint.state)
         set_weights(self.stepper.model, checkpoint.weights)

@@ -10,7 +10,7 @@ from sixfold.files import write_atomically, writing
 
 
 class MetricsLog:
-    """Appends records; a resumed run first cuts off what came after its checkpoint."""
+    """Appends records; a resumed run first removes those after its checkpoint."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class MetricsLog:
             os.fsync(self.file.fileno())
 
     def cut_after(self, step: int) -> None:
-        """Forget the records of later steps: they will be written again."""
+        """Remove the records of later steps: they will be written again."""
         self.file.close()
         kept = [line for line in self.path.read_bytes().splitlines(keepends=True) if is_up_to(line, step)]
         write_atomically(self.path, b"".join(kept))
@@ -40,8 +40,8 @@ class MetricsLog:
 
 
 def is_up_to(line: bytes, step: int) -> bool:
-    """Return whether a line is a whole record of this step or an earlier one."""
+    """Return whether a line is a complete record of this step or an earlier one."""
     try:
         return int(json.loads(line)["step"]) <= step
-    except (ValueError, KeyError, TypeError):  # the last line of a killed process
+    except (ValueError, KeyError, TypeError):  # an incomplete last line of a killed process
         return False

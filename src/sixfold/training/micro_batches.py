@@ -1,8 +1,9 @@
-"""Data-parallel threads: each computes the gradients of a micro-batch, and they are added up once a step.
+"""Data-parallel threads: each computes the gradients of a micro-batch; they are summed once per step.
 
-Two cores inside every operation wait for each other hundreds of times a step, and what one of them does alone
-(drawing random numbers, small operations, Python) the other waits for; two micro-batches meet once a step. Where
-several members of an ensemble divide evenly among the threads, each thread has its own, and nothing to add up.
+If two cores share every operation, they synchronise hundreds of times a step, and one waits while the other runs
+serial parts (random numbers, small operations, Python); two micro-batches synchronise once per step. If the
+members of an ensemble divide evenly among the threads, each thread trains its own members, and nothing needs
+summing.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from sixfold.nn.dropout import draw_from
 from sixfold.nn.embedding import lookups_apart
 from sixfold.training.task import Batch, Loss
 
-FEWEST_TOKENS = 128  # of a micro-batch: with fewer, Python takes longer than the products
-MOST_THREADS = 4  # Python serves one thread at a time; more cores work inside the operations
+FEWEST_TOKENS = 128  # of a micro-batch: with fewer, Python takes longer than the matrix products
+MOST_THREADS = 4  # because of Python's global lock; further cores work inside the operations
 
 Gradients = tuple[Tensor, ...]  # one for each parameter
 Seed = Sequence[int]
 
 
 def num_data_parallel(batch_tokens: int, device: torch.device, world: int) -> int:
-    """Return how many data-parallel threads to use; a rank's batch and a GPU's are computed by one."""
+    """Return how many data-parallel threads to use: one on a GPU, and one per rank of a distributed run."""
     if device.type != "cpu" or world > 1:
         return 1
     return max(1, min(torch.get_num_threads(), MOST_THREADS, batch_tokens // FEWEST_TOKENS))
 
 
 class Objective(nn.Module):
-    """A model and its loss as one module, which is what a distributed wrapper needs to see."""
+    """A model and its loss as one module, because a distributed wrapper needs one."""
 
     def __init__(self, loss: Loss, model: nn.Module) -> None:
         super().__init__()
         self.loss, self.model = loss, model
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the sum of the members' losses: each has the gradients it would have alone."""
+        """Return the sum of the members' losses: each member gets the gradients of its own loss."""
         return torch.stack([self.loss(member, batch) for member in members_of(self.model)]).sum()
 
 
 class MicroBatches:
-    """Forward and backward of a batch: as one, or as micro-batches of one member each in several threads."""
+    """Forward and backward pass of a batch: in one thread, or as micro-batches of each member in several."""
 
     def __init__(self, loss: Loss, model: nn.Module, objective: nn.Module, num_threads: int) -> None:
         self.objective, self.num_threads = objective, num_threads
@@ -60,23 +61,25 @@ class MicroBatches:
         self.members = [Member(loss, member) for member in members_of(model)]
 
     def backward(self, batch: Batch, weight: float, seed: Seed) -> float:
-        """Add the gradients of weight times the loss to the parameters; return the loss itself, of a member.
+        """Add the gradients of weight times the loss to the parameters; return the mean loss of a member.
 
-        Each micro-batch draws its dropout from the seed and its own number, whichever thread computes it, and the
-        sums are in the order of the micro-batches: the same seed gives the same bits.
+        The dropout of a micro-batch depends on the seed and its index, whichever thread computes it, and gradients
+        are summed in the order of the micro-batches: the same seed gives the same bits.
         """
         if self.pool is None:
             torch.manual_seed(mixed_seed(*seed))
             loss = self.objective(batch)
             (loss * weight).backward()
             return float(loss.detach()) / len(self.members)
-        parts = self.num_threads // math.gcd(self.num_threads, len(self.members))  # so that all have as much to do
+        parts = self.num_threads // math.gcd(
+            self.num_threads, len(self.members)
+        )  # so that all threads have equal work
         rows = [batch.take(slice(part, None, parts)) for part in range(min(parts, len(batch)))]
         running = [
             self.pool.submit(member.differentiate, micro_batch, weight, mixed_seed(*seed, number))
             for number, (member, micro_batch) in enumerate((m, r) for m in self.members for r in rows)
         ]
-        wait(running)  # for all, before the first error is raised
+        wait(running)  # all of them, before the first error is raised
         results = [each.result() for each in running]
         for number, member in enumerate(self.members):
             member.add([gradients for _, gradients in results[number * len(rows) : (number + 1) * len(rows)]])
@@ -84,7 +87,7 @@ class MicroBatches:
 
 
 class Member:
-    """One model of those that are trained, and its gradients."""
+    """One of the models that are trained, and its gradients."""
 
     def __init__(self, loss: Loss, model: nn.Module) -> None:
         self.loss, self.model = loss, model
@@ -92,7 +95,7 @@ class Member:
         self.places = {parameter: place for place, parameter in enumerate(self.parameters)}
 
     def differentiate(self, batch: Batch, weight: float, seed: int) -> tuple[float, Gradients]:
-        """Return a micro-batch's loss and the gradients of weight times it, touching nothing that others see."""
+        """Return a micro-batch's loss and the gradients of weight times it, without changing shared state."""
         draw_from(seed)
         with lookups_apart() as lookups:
             loss = self.loss(self.model, batch)
@@ -115,5 +118,5 @@ class Member:
 
 
 def mixed_seed(*numbers: int) -> int:
-    """Return one well-mixed seed for several numbers."""
+    """Return one seed, a hash of several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

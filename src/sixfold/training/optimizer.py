@@ -31,7 +31,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 def freeze(model: nn.Module, frozen: Sequence[str]) -> None:
-    """Do not train the weights whose names begin so."""
+    """Freeze the weights whose names begin with one of these prefixes."""
     for member in members_of(model):
         for name, parameter in member.named_parameters():
             parameter.requires_grad_(not name.startswith(tuple(frozen)))
@@ -43,7 +43,7 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 
 
 def parameter_groups(model: nn.Module, config: TrainConfig) -> Iterator[dict[str, object]]:
-    """Yield groups of one weight decay and one learning rate: none for norms and biases, less for lower layers."""
+    """Yield groups of parameters: norms and biases have no weight decay, lower layers a lower learning rate."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for member in members_of(model):
         tops = heights(member)
@@ -57,7 +57,7 @@ def parameter_groups(model: nn.Module, config: TrainConfig) -> Iterator[dict[str
 
 
 def heights(model: nn.Module) -> dict[str, int]:
-    """Return how many layers each stack of a model has."""
+    """Return the number of layers of each stack of a model."""
     found: dict[str, int] = {}
     for name, _ in model.named_parameters():
         if match := LAYER.match(name):
@@ -66,7 +66,7 @@ def heights(model: nn.Module) -> dict[str, int]:
 
 
 def layers_above(name: str, tops: dict[str, int]) -> int:
-    """Return how many layers lie above a weight: all above an embedding or position, none above a head or norm."""
+    """Return how many layers are above a weight: all for embeddings and positions, none for heads and norms."""
     if match := LAYER.match(name):
         return tops[match[1]] - int(match[2])
     is_stem = "embedding" in name or "positions" in name
@@ -74,18 +74,18 @@ def layers_above(name: str, tops: dict[str, int]) -> int:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Use this learning rate from the next step on, each group its part of it."""
+    """Set the learning rate of each group, scaled by the group's factor."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["rate_factor"]
 
 
 def clip_each(model: nn.Module, max_norm: float) -> float:
-    """Scale each member's gradients down to a norm, as if it were alone; return the norm that all of them had."""
+    """Clip the gradients of each member of an ensemble separately; return the norm over all members."""
     return math.hypot(*(clip(member, max_norm) for member in members_of(model)))
 
 
 def clip(model: nn.Module, max_norm: float) -> float:
-    """Scale the gradients down to a norm, if it is not 0 and they exceed it; return what their norm was."""
+    """Clip the gradients to a norm, unless that is 0; return their norm before."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
     if max_norm and norm > max_norm:
@@ -103,8 +103,8 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put back a state made by `optimizer_tensors`; before the first step, or where frozen, there is none."""
-    is_fused = bool(optimizer.defaults["fused"])  # then the count of steps lives where the parameter does
+    """Restore a state made by `optimizer_tensors`; parameters have none before the first step, or if frozen."""
+    is_fused = bool(optimizer.defaults["fused"])  # then the step counter is on the parameter's device
     for name, parameter in model.named_parameters():
         state = {kind: tensors[f"{kind}.{name}"] for kind in MOMENTS if f"{kind}.{name}" in tensors}
         if state:

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a panel in a terminal, plain lines elsewhere."""
+"""The progress display of training: a panel in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_EVERY_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class StepReport:
-    """One training step, as it is shown."""
+    """The report of a training step."""
 
     step: int
     epoch: int
@@ -32,7 +32,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """One validation, as it is shown."""
+    """The report of a validation."""
 
     step: int
     loss: float
@@ -41,29 +41,29 @@ class ValidationReport:
     is_best: bool
     weights: str  # "base", "single", "average of 5", "moving average"
     sample: Sample
-    own_score: float | None = None  # on the validation examples of the model that is fine-tuned
-    decimals: int = 1  # that are shown of a score
+    own_score: float | None = None  # on the base's own validation examples, when fine-tuning
+    decimals: int = 1  # shown of a score
     details: str = ""  # what else was measured, in a few words
 
     def shown(self, score: float) -> str:
-        """Return a score as it is shown."""
+        """Return a score with its decimals."""
         return f"{score:.{self.decimals}f}"
 
 
 class Progress(Protocol):
-    """Where a run tells what it does."""
+    """Where a run reports what it does."""
 
     def say(self, message: str) -> None:
-        """Show a line that stays."""
+        """Show a permanent line."""
 
     def step(self, report: StepReport) -> None:
-        """Show how a step went."""
+        """Show the report of a step."""
 
     def validation(self, report: ValidationReport) -> None:
-        """Show how a validation went."""
+        """Show the report of a validation."""
 
     def preparation(self, what: str, done: int) -> None:
-        """Show how far some preparation is."""
+        """Show the progress of a preparation step."""
 
     def close(self) -> None:
         """Stop showing."""
@@ -71,7 +71,7 @@ class Progress(Protocol):
 
 @contextmanager
 def progress_for(choice: Progress | bool) -> Iterator[Progress]:
-    """Yield what shows a run, closed at the end: the given object, or for True what suits standard error."""
+    """Yield a progress display, closed at the end: the given object, or for True one that suits standard error."""
     shown = choice if not isinstance(choice, bool) else default_progress() if choice else Silence()
     try:
         yield shown
@@ -85,7 +85,7 @@ def default_progress() -> Progress:
 
 
 class Silence:
-    """Shows nothing: for ranks other than the first, and where nobody looks."""
+    """Shows nothing: for ranks other than the first, and for progress=False."""
 
     def say(self, message: str) -> None:
         """Show nothing."""
@@ -104,7 +104,7 @@ class Silence:
 
 
 class PlainLines:
-    """A line now and then, for logs and pipes."""
+    """Prints a line at regular intervals, for logs and pipes."""
 
     def __init__(self) -> None:
         self.next_line = 0.0
@@ -114,7 +114,7 @@ class PlainLines:
         print(message, file=sys.stderr, flush=True)
 
     def is_time(self) -> bool:
-        """Whether the last line is long enough ago."""
+        """Return whether it is time for the next line."""
         if time.monotonic() < self.next_line:
             return False
         self.next_line = time.monotonic() + LINE_EVERY_SECONDS
@@ -126,7 +126,7 @@ class PlainLines:
             self.say(step_line(report))
 
     def validation(self, report: ValidationReport) -> None:
-        """Print what was measured and one example."""
+        """Print the scores and one example."""
         self.say(validation_line(report))
         self.say(sample_lines(report.sample, indent="  "))
 
@@ -136,11 +136,11 @@ class PlainLines:
             self.say(f"{what}: {done:,}")
 
     def close(self) -> None:
-        """Do nothing: lines need no end."""
+        """Do nothing."""
 
 
 class Panel:
-    """A panel that stays in place at the foot of a terminal, with lines that matter scrolling above it."""
+    """A panel at the bottom of a terminal, with permanent lines scrolling above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -160,7 +160,7 @@ class Panel:
         self.live.update(self.render(report))
 
     def render(self, report: StepReport) -> Box:
-        """Return the panel: a bar, the numbers, and the newest sample."""
+        """Return the panel: a bar, the numbers, and the latest sample."""
         from rich.panel import Panel as Box
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -178,7 +178,7 @@ class Panel:
         return Box(rows, title="training", title_align="left")
 
     def validation(self, report: ValidationReport) -> None:
-        """Print what was measured; its sample goes into the panel."""
+        """Print the scores; the sample goes into the panel."""
         self.last = report
         self.say(validation_line(report))
 
@@ -189,7 +189,7 @@ class Panel:
         self.live.update(Text(f"{what}: {done:,}"))
 
     def close(self) -> None:
-        """Take the panel away."""
+        """Remove the panel."""
         self.live.stop()
 
 
@@ -212,12 +212,12 @@ def validation_line(report: ValidationReport) -> str:
 
 
 def sample_lines(sample: Sample, indent: str = "") -> str:
-    """Show what the model was given, what it answered and what was expected."""
+    """Format a sample: the input, the model's answer and the expected one."""
     return f"{indent}  {sample.given}\n{indent}→ {sample.answer}\n{indent}= {sample.expected}"
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration in readable units."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

@@ -52,7 +52,7 @@ def publisher(task: Task, setup: Setup, model: nn.Module, folder: Path) -> Publi
 
 
 def split_members(weights: Weights, count: int) -> Sequence[Weights]:
-    """Return the weights of each member of an ensemble, under the names they have in a model that stands alone."""
+    """Return the weights of each member of an ensemble, under the names they have in a single model."""
     prefixes = [f"models.{number}." for number in range(count)] if count > 1 else [""]
     return [
         {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
@@ -61,5 +61,5 @@ def split_members(weights: Weights, count: int) -> Sequence[Weights]:
 
 
 def readable_name(path: str) -> str:
-    """Return the last part of a path as text, whatever encoding the locale took it for."""
+    """Return the last part of a path as text, whatever the encoding of the locale."""
     return os.fsencode(Path(path).name).decode("utf-8", errors="replace")

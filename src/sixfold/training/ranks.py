@@ -1,4 +1,4 @@
-"""The processes of a distributed run: under torchrun there are several, otherwise one."""
+"""The processes (ranks) of a distributed run: several under torchrun, otherwise one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # which to
 
 from sixfold.errors import TrainingError
 
-PATIENCE = timedelta(days=1)  # with a rank that lives: the first prepares the corpus while the others wait
-SILENCE = 20  # beats, a second each, after which a rank is taken for dead
-LAST_WORDS = 5.0  # seconds for the store to answer, in the end
+PATIENCE = timedelta(days=1)  # for a rank that is alive: the others wait while the first prepares the corpus
+SILENCE = 20  # missed heartbeats, one per second, after which a rank counts as dead
+LAST_WORDS = 5.0  # seconds for the store to answer at the end
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which of how many processes this is."""
+    """The rank of this process among all processes."""
 
     rank: int = 0
     world: int = 1
@@ -49,7 +49,7 @@ class Ranks:
         return float(tensor)
 
     def agree(self, value: float) -> float:
-        """Return the first rank's number on every rank, so that all decide alike."""
+        """Return the first rank's number on every rank, so that all make the same decision."""
         if self.world == 1:
             return value
         tensor = torch.tensor([value], dtype=torch.float64)
@@ -61,40 +61,40 @@ class Ranks:
         return nn.parallel.DistributedDataParallel(module) if self.world > 1 else module
 
     def share(self, num_rows: int, part: int, parts: int) -> list[int]:
-        """Return this rank's rows of one part of a batch; every row falls to exactly one rank and part."""
+        """Return this rank's rows of one part of a batch; every row belongs to exactly one rank and part."""
         return list(range(self.rank * parts + part, num_rows, self.world * parts))
 
 
-class Pulse:
-    """Tells the other ranks every second that this one lives, and ends this process when one of them falls silent.
+class Heartbeat:
+    """Sends a heartbeat to the other ranks every second, and ends this process when one of them misses too many.
 
-    Who waits for a rank cannot tell whether it works or hangs, and would wait as long as for the longest work.
-    Beats are counted, not the time between them: a machine that slept finds nobody dead.
+    Without it a rank that waits for another could not tell whether that one works or hangs. Heartbeats are
+    counted, not the time between them, so that nobody counts as dead after the machine was suspended.
     """
 
     def __init__(self, rank: int, world: int, store: TCPStore) -> None:
         self.rank, self.store = rank, store
-        self.missed = dict.fromkeys(range(world), 0)  # beats
+        self.missed = dict.fromkeys(range(world), 0)  # heartbeats
         self.is_over = Event()
         self.threads = [Thread(target=work, daemon=True) for work in (self.beat, self.watch)]
         for thread in self.threads:
             thread.start()
 
     def beat(self) -> None:
-        """Write our beats and read the others', until the store is gone."""
+        """Send our heartbeats and read the others', until the store is gone."""
         heard: dict[int, bytes] = {}
         with suppress(RuntimeError):
             for beats in count():
-                self.store.set(f"pulse of {self.rank}", str(beats))
+                self.store.set(f"heartbeat of {self.rank}", str(beats))
                 for rank in self.missed:
-                    last = self.store.get(f"pulse of {rank}")
+                    last = self.store.get(f"heartbeat of {rank}")
                     if last != heard.get(rank):
                         heard[rank], self.missed[rank] = last, 0
                 if self.is_over.wait(1):
                     return
 
     def watch(self) -> None:
-        """Count the beats that each rank misses."""
+        """Count the heartbeats that each rank misses."""
         while not self.is_over.wait(1):
             for rank in self.missed:
                 self.missed[rank] += 1
@@ -102,15 +102,15 @@ class Pulse:
             if silent:
                 sys.stderr.write(
                     f"error: rank {silent[0]} has not answered for {SILENCE} seconds, so rank {self.rank} ends.\n"
-                    "hint: Find out why it hangs, then go on from the last checkpoint with --resume.\n"
+                    "hint: Find out why it hangs, then continue from the last checkpoint with --resume.\n"
                 )
                 sys.stderr.flush()
-                os._exit(1)  # the main thread waits for what will not come
+                os._exit(1)  # the main thread waits for ever
 
     def end(self) -> None:
-        """Fall silent without being taken for dead, as all ranks do at the end.
+        """Stop sending heartbeats at the end of the run, without counting as dead.
 
-        The threads are waited for: one that asks the store while Python ends would abort the process.
+        Waits for the threads: one that uses the store while Python shuts down would abort the process.
         """
         self.is_over.set()
         for thread in self.threads:
@@ -124,20 +124,20 @@ def joined_ranks() -> Iterator[Ranks]:
     if world == 1:
         yield Ranks()
         return
-    # gloo carries the small agreements between the CPUs; nccl, where there is a GPU, the gradients.
+    # gloo exchanges small numbers between CPUs; nccl exchanges gradients between GPUs.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=PATIENCE)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if torch.cuda.is_available():
         torch.cuda.set_device(local_rank)
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    pulse = Pulse(dist.get_rank(), world, TCPStore(host, port, is_master=False, timeout=PATIENCE))
+    heartbeat = Heartbeat(dist.get_rank(), world, TCPStore(host, port, is_master=False, timeout=PATIENCE))
     try:
         yield Ranks(dist.get_rank(), world)
     except RuntimeError as error:
-        if "Connection" not in str(error):  # closed or reset: torch has no class of its own for it
+        if "Connection" not in str(error):  # closed or reset: torch has no exception class for it
             raise
-        raise TrainingError("Another process of this run has ended.", "What it wrote last says why.") from error
+        raise TrainingError("Another process of this run has ended.", "Its last message says why.") from error
     finally:
-        pulse.end()
+        heartbeat.end()
         dist.destroy_process_group()

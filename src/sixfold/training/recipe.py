@@ -1,7 +1,7 @@
-"""Recipes: what a run does, in frozen parts, with unknown keys refused.
+"""Recipes: the complete configuration of a run, in frozen parts; unknown keys are refused.
 
-A recipe file states only what differs from what the plan would choose; `--set part.key=value` is the
-same for one key. Every task has a `Recipe` of its own, whose `train` part begins with the `TrainConfig` here.
+A recipe file states only what differs from the plan's choice; `--set part.key=value` does so for one key. Every
+task has its own `Recipe`, whose `train` part extends the `TrainConfig` here.
 """
 
 from __future__ import annotations
@@ -28,41 +28,49 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    steps: int = Field(100_000, ge=1, description="training steps at most")
+    steps: int = Field(100_000, ge=1, description="maximum number of training steps")
     minutes: float = Field(0.0, ge=0, description="a wall-clock budget; 0: none")
-    batch_tokens: int = Field(25_000, ge=1, description="tokens of the longer side in one step, padding included")
-    accumulate: int = Field(1, ge=1, le=4096, description="micro-batches a step is computed in, to save memory")
+    batch_tokens: int = Field(
+        25_000, ge=1, description="tokens per step, padding included; of pairs, the longer side"
+    )
+    accumulate: int = Field(1, ge=1, le=4096, description="micro-batches per step, to save memory")
     optimizer: Literal["adam", "adamw"] = Field(
-        "adam", description="adamw: with weight decay and layer-wise rates"
+        "adam", description="adam, or adamw for weight decay and layer-wise learning rates"
     )
     beta2: float = Field(0.98, gt=0, lt=1, description="decay of Adam's second moment")
     epsilon: float = Field(1e-9, gt=0, lt=1, description="Adam's ε")
-    weight_decay: float = Field(0.0, ge=0, le=1, description="AdamW's, of matrices; norms and biases have none")
-    layer_decay: float = Field(
-        1.0, gt=0, le=1, description="factor of the learning rate for each layer below the top"
+    weight_decay: float = Field(
+        0.0, ge=0, le=1, description="AdamW's weight decay of matrices; norms and biases have none"
     )
-    frozen: list[str] = Field([], description="prefixes of the names of weights that are not trained")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="factor on the learning rate for each layer below the top"
+    )
+    frozen: list[str] = Field([], description="name prefixes of weights that are not trained")
     schedule: Literal["inverse_square_root", "linear_decay", "cosine"] = "inverse_square_root"
-    learning_rate: float = Field(0.0, ge=0, le=1, description="at its peak; 0: the paper's (d_model·warmup)^-0.5")
+    learning_rate: float = Field(
+        0.0, ge=0, le=1, description="peak learning rate; 0: the paper's (d_model·warmup)^-0.5"
+    )
     warmup_steps: int = Field(4000, ge=1, description="steps of learning-rate warm-up")
     dropout_warmup: float = Field(
         0.0, ge=0, le=1, description="fraction of the run over which dropout rises from 0"
     )
-    max_grad_norm: float = Field(0.0, ge=0, description="0: gradients are not clipped, as in the paper")
+    max_grad_norm: float = Field(
+        0.0, ge=0, description="clip gradients to this norm; 0: no clipping, as in the paper"
+    )
     skip_nonfinite: int = Field(
-        0, ge=0, le=1000, description="steps to leave out whose loss or gradient is not finite"
+        0, ge=0, le=1000, description="how many steps may be skipped because the loss or gradient is not finite"
     )
     checkpoint_every: int = Field(1000, ge=1, description="steps between two checkpoints and validations")
-    average: int = Field(5, ge=1, le=100, description="checkpoints whose weights are averaged")
+    average: int = Field(5, ge=1, le=100, description="number of checkpoints whose weights are averaged")
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights")
-    patience: int = Field(0, ge=0, description="validations without a better model before stopping; 0: never")
+    patience: int = Field(0, ge=0, description="stop after this many validations without a better model; 0: never")
     max_forgetting: float = Field(
-        0.0, ge=0, description="points that fine-tuning may lose on the base's own validation text; 0: any number"
+        0.0, ge=0, description="points that fine-tuning may lose on the base's own validation text; 0: no limit"
     )
 
 
 class Recipe(BaseModel):
-    """All the choices of a run; a task says what its parts are."""
+    """All choices of a run; a task defines the parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,17 +89,17 @@ class Recipe(BaseModel):
 
     @classmethod
     def known_keys(cls, part: str) -> list[str]:
-        """Return what can be said in a part."""
+        """Return the known keys of a part."""
         return list(cls.parts()[part].model_fields)
 
     @classmethod
     def known(cls) -> dict[str, list[str]]:
-        """Return what can be said in each part."""
+        """Return the known keys of each part."""
         return {part: cls.known_keys(part) for part in cls.parts()}
 
     @classmethod
     def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
-        """Return keys without abbreviations, such as a preset."""
+        """Replace abbreviations, such as a preset, by the keys they stand for."""
         del part
         return keys
 
@@ -103,7 +111,7 @@ class Recipe(BaseModel):
 
 @dataclass(frozen=True)
 class Plan:
-    """A complete recipe and, in plain words, why it is this one."""
+    """A complete recipe, and the reasons for its choices in words."""
 
     recipe: Recipe
     reasons: tuple[str, ...]
@@ -111,25 +119,25 @@ class Plan:
 
 
 def gather_overrides(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Overrides:
-    """Return what a user asks for: a recipe, changed by settings, changed by a time budget."""
+    """Return the user's overrides: a recipe, then --set, then --minutes; later ones win."""
     asked = parse_settings(settings, recipe.known(), recipe.former)
     overrides = merge(recipe, read_recipe(recipe, name) if name else {}, asked)
     return merge(recipe, overrides, {"train": {"minutes": minutes}}) if minutes else overrides
 
 
 def minutes_of(overrides: Overrides) -> float:
-    """Return the time budget, or 0 where there is none."""
+    """Return the time budget, or 0 if there is none."""
     minutes = overrides.get("train", {}).get("minutes", 0)
     return float(minutes) if isinstance(minutes, int | float) else 0.0
 
 
 def has_own_shape(overrides: Overrides) -> bool:
-    """Return whether the user describes a model, which then keeps nothing of ours."""
+    """Return whether the user defines the model's shape, so that none of it is chosen automatically."""
     return not overrides.get("model", {}).keys().isdisjoint(("preset", "d_model"))
 
 
 def pick(value: float, table: tuple[tuple[float, Number], ...], otherwise: Number) -> Number:
-    """Return the entry of the first row whose bound is above the value."""
+    """Return the entry of the first row whose bound exceeds the value."""
     return next((entry for bound, entry in table if value < bound), otherwise)
 
 
@@ -144,7 +152,7 @@ def read_recipe(recipe: type[Recipe], name: str) -> Overrides:
     except (YAMLError, ValueError, RecursionError, OSError) as error:  # a date of month 13 is a ValueError
         raise ConfigError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
-        raise ConfigError(f"{path} must hold parts of keys, such as `train: {{steps: 1000}}`.")
+        raise ConfigError(f"{path} must consist of parts with keys, such as `train: {{steps: 1000}}`.")
     overrides = {str(part): {str(key): value for key, value in keys.items()} for part, keys in content.items()}
     overrides = in_current_keys(overrides, recipe.former, str(path))
     check_keys(overrides, recipe.known(), str(path))
@@ -161,7 +169,7 @@ def find_recipe(name: str) -> Path:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Return the recipes that come with Sixfold, by name: beside the code in a wheel, above it in a checkout."""
+    """Return the recipes that come with Sixfold, by name: in the package of a wheel, at the root of a checkout."""
     here = Path(__file__).resolve()
     folders = (here.parents[1] / "recipes", here.parents[3] / "recipes")
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}

@@ -1,4 +1,4 @@
-"""Reports of a run: records in the metrics log, and progress that is shown."""
+"""Reports of a run: records in the metrics log, and the progress display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sixfold.training.state import RunState
 from sixfold.training.step import StepResult
 from sixfold.training.task import Batch
 
-SMOOTHING = 0.95  # of the loss that is shown
+SMOOTHING = 0.95  # of the displayed loss
 
 
 class Reporter:
@@ -63,5 +63,5 @@ class Reporter:
 
 
 def mixed(shown: float, new: float) -> float:
-    """Return a running mean."""
+    """Update an exponential moving average."""
     return SMOOTHING * shown + (1 - SMOOTHING) * new

@@ -1,4 +1,4 @@
-"""A whole run: set up or resumed, trained, and told how it ended."""
+"""A whole run: set up or resume, train, and report how it ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from sixfold.training.setup import (
     set_up_again,
 )
 from sixfold.training.state import RunState
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Task
 
 
@@ -56,19 +56,19 @@ class Outcome:
     step: int
     seconds: float
     finished: str  # why it ended; empty if it was stopped and can be resumed
-    score_name: str  # of the published model, on held-out examples
+    score_name: str  # of the published model on held-out examples
     score_conditions: str
     score: float
-    score_decimals: int  # that are shown of it
+    score_decimals: int  # shown of it
     loss: float
-    comparison: BaseComparison | None  # of a fine-tuned model with its base
+    comparison: BaseComparison | None  # with the base, after fine-tuning
 
 
 def run(task: Task, request: Request, progress: Progress) -> Outcome:
-    """Train a model and write it to a folder, which holds the best model so far from the first validation on.
+    """Train a model into a folder, which has the best model so far from the first validation on.
 
-    Whatever is not asked for is chosen from the data and the machine. A resumed run goes on bit for bit as if
-    never stopped.
+    Everything that the request leaves open is chosen from the data and the machine. A resumed run is bit-identical
+    to one that was never stopped.
     """
     began, run_folder = time.monotonic(), RunFolder(request.folder)
     request.overrides(task)  # refuse before anything is written
@@ -82,7 +82,7 @@ def run(task: Task, request: Request, progress: Progress) -> Outcome:
             if ranks.is_first and request.resume:
                 set_up_again(task, request, run_folder)
             elif ranks.is_first:
-                run_folder.refuse_used()  # again: another run may have ended while we looked
+                run_folder.refuse_used()  # again, because another run may have ended meanwhile
                 run_folder.remove_unfinished()
                 set_up(task, request, run_folder, device, shown)
             ranks.wait()
@@ -96,7 +96,7 @@ def run(task: Task, request: Request, progress: Progress) -> Outcome:
 
 
 def refuse(request: Request, run_folder: RunFolder) -> None:
-    """Refuse what cannot be, before anything is written."""
+    """Refuse an invalid request before anything is written."""
     if request.resume:
         run_folder.refuse_unresumable()
         refuse_new_start(request)
@@ -108,13 +108,13 @@ def refuse(request: Request, run_folder: RunFolder) -> None:
 
 def prepare_machine() -> None:
     """Use every core, and keep freed memory for the next step instead of returning it to the system."""
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # torchrun's word for those on this machine
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun: those on this machine
     torch.set_num_threads(max(1, num_cores() // processes))
     raise_malloc_thresholds()
 
 
 def starting_model(task: Task, setup: Setup, request: Request, device: str) -> nn.Module:
-    """Return the model with the weights that training starts from; a resumed run puts in its own."""
+    """Return the model with its initial weights; a resumed run replaces them."""
     torch.manual_seed(setup.seed)
     learner = task.learner(setup.recipe, setup.processor)
     model = new_model(learner, setup.recipe)
@@ -137,12 +137,12 @@ def make_trainer(
     shown: Progress,
     began: float,
 ) -> Trainer:
-    """Put everything that a run needs around its model."""
+    """Assemble everything that a run needs."""
     config, learner = setup.recipe.train, task.learner(setup.recipe, setup.processor)
     device = next(model.parameters()).device
     state = RunState(threads=num_data_parallel(config.batch_tokens, device, ranks.world))
     store = CheckpointStore(run_folder.checkpoints)
-    stepper = Stepper(
+    stepper = TrainStepper(
         learner.loss, model, config, state.threads, ranks, setup.seed, lambda text: shown.say(f"warning: {text}")
     )
     clock = Clock(config, ranks, began)
@@ -170,7 +170,7 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
     if request.resume:
         say_where(trainer, request, shown)
     else:
-        trainer.save()  # from here on, whatever happens, there is something to resume
+        trainer.save()  # from here on there is a checkpoint to resume from
         if trainer.stepper.device.type == "cpu":
             shown.say(say_how(trainer.state.threads, trainer.recipe.num_members))
     try:
@@ -179,8 +179,8 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
         if not is_out_of_memory(error):
             raise
         raise TrainingError(
-            "The memory ran out outside a training step, where smaller micro-batches do not help.",
-            "Resume with --resume on a machine with more memory, or train a smaller model.",
+            "Out of memory outside a training step, where smaller micro-batches do not help.",
+            "Continue with --resume on a machine with more memory, or train a smaller model.",
         ) from error
     finally:
         shown.close()
@@ -200,9 +200,9 @@ def train(trainer: Trainer, request: Request, shown: Progress) -> Outcome:
 
 
 def say_where(trainer: Trainer, request: Request, shown: Progress) -> None:
-    """Resume, and say where the run stands."""
+    """Load the newest checkpoint, and report the state of the run."""
     for problem in trainer.resume():
-        shown.say(f"warning: {problem}; going on from the checkpoint before it")
+        shown.say(f"warning: {problem}; continuing from the checkpoint before it")
     step, steps = trainer.state.step, trainer.recipe.train.steps
     shown.say(f"already at step {step:,} of {steps:,}")
     if step >= steps:
@@ -210,11 +210,11 @@ def say_where(trainer: Trainer, request: Request, shown: Progress) -> None:
 
 
 def say_how(threads: int, members: int) -> str:
-    """Return how this CPU computes: threads, attention, precision."""
+    """Return a line on how the CPU is used: threads, attention, precision."""
     work = (
         f"{threads} data-parallel threads"
         if members % threads
-        else f"{threads} threads, each with models of its own"
+        else f"{threads} threads, each with its own models of the ensemble"
     )
     cores = work if threads > 1 else counted_threads(torch.get_num_threads())
     attention = "compiled attention" if attention_kernel.kernels().library is not None else "torch's attention"
@@ -228,7 +228,7 @@ def counted_threads(count: int) -> str:
 
 
 def say_outcome(outcome: Outcome) -> str:
-    """Say how a run ended and what to do next."""
+    """Return a line on how a run ended and what to do next."""
     if not outcome.finished:
         return f"to resume: sixfold train --resume -o {outcome.folder}"
     said = (
@@ -239,7 +239,7 @@ def say_outcome(outcome: Outcome) -> str:
 
 
 def say_stopped(folder: Path) -> str:
-    """Say what is left of a run that was stopped at once."""
+    """Return a line on what is left of a run that was stopped at once."""
     if RunFolder(folder).has_checkpoint():
         return f"stopped at once; to resume from the last checkpoint: sixfold train --resume -o {folder}"
-    return "stopped at once, before the first checkpoint; begin again with the same command"
+    return "stopped at once, before the first checkpoint; start again with the same command"

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: steps are counted from 1, progress through the run goes from 0 to 1."""
+"""Learning-rate schedules: steps are counted from 1, the progress of the run goes from 0 to 1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from sixfold.training.recipe import TrainConfig
 
-FLOOR = 0.1  # of the peak, where a cosine ends
+FLOOR = 0.1  # of the peak, at the end of a cosine
 
 
 def learning_rate(config: TrainConfig, d_model: int, step: int, progress: float) -> float:
@@ -35,11 +35,11 @@ def paper_peak(d_model: int, warmup_steps: int) -> float:
 
 
 def linear_decay(step: int, progress: float, peak: float, warmup_steps: int) -> float:
-    """Rise linearly to the peak, and fall linearly to 0 as progress through the run goes from 0 to 1."""
+    """Rise linearly to the peak, then fall linearly to 0 at the end of the run."""
     return peak * min(step / warmup_steps, 1.0) * max(0.0, 1.0 - progress)
 
 
 def cosine(step: int, progress: float, peak: float, warmup_steps: int) -> float:
-    """Rise linearly to the peak, and fall along half a cosine to a tenth of it."""
+    """Rise linearly to the peak, then fall along half a cosine to a tenth of it."""
     fallen = (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0))) / 2
     return peak * min(step / warmup_steps, 1.0) * (FLOOR + (1 - FLOOR) * fallen)

@@ -1,4 +1,4 @@
-"""Model selection: which weights are measured at a validation, and which model is published."""
+"""Model selection: which weights a validation measures, and which model is published."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from torch import nn
 from sixfold.models.weights import Weights, set_weights, weights_of
 from sixfold.training.checkpoint import CheckpointStore, average
 from sixfold.training.state import RunState
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Check, Scores, Validator
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a validation measured of one candidate."""
+    """The scores of one candidate at a validation."""
 
-    weights: str  # which they are: "single", "average of 5"
+    weights: str  # which weights: "single", "average of 5"
     loss: float
     scores: Scores
-    own: Scores | None = None  # on the validation examples of the model that is fine-tuned, where they are known
+    own: Scores | None = None  # on the base's own validation examples, when fine-tuning and if known
 
 
 def is_better(scores: Scores, loss: float, state: RunState) -> bool:
-    """Return whether a model is better than the best so far: by its score or, where that may be chance, by loss.
+    """Return whether a model is better than the best so far: by score, or by loss if the difference may be chance.
 
-    What is compared is the best score there ever was, or many small losses could add up to a large one.
+    Scores are compared with the highest so far, so that many small losses cannot add up to a large one.
     """
     if not state.best or state.highest_score is None:
         return True
@@ -38,8 +38,8 @@ def is_better(scores: Scores, loss: float, state: RunState) -> bool:
     return loss < state.best["loss"] and sign * (scores.value - state.highest_score) > -scores.chance
 
 
-def keeps_what_the_base_can(measured: Measured, state: RunState, max_forgetting: float) -> bool:
-    """Return whether a fine-tuned model scores no worse than its base, and little worse on the base's own text."""
+def is_no_worse_than_base(measured: Measured, state: RunState, max_forgetting: float) -> bool:
+    """Return whether a fine-tuned model is no worse than its base, and little worse on the base's own text."""
     if not state.base:
         return True
     sign = 1 if measured.scores.is_higher_better else -1
@@ -51,9 +51,9 @@ def keeps_what_the_base_can(measured: Measured, state: RunState, max_forgetting:
 
 
 def record_scores(measured: Measured, state: RunState, max_forgetting: float) -> bool:
-    """Remember what a validation measured; return whether it is the best so far."""
+    """Record the scores of a validation; return whether they are the best so far."""
     scores = measured.scores
-    may_be_kept = keeps_what_the_base_can(measured, state, max_forgetting)
+    may_be_kept = is_no_worse_than_base(measured, state, max_forgetting)
     is_best = may_be_kept and is_better(scores, measured.loss, state)
     if may_be_kept:
         highest = scores.value if state.highest_score is None else state.highest_score
@@ -72,9 +72,9 @@ def record_scores(measured: Measured, state: RunState, max_forgetting: float) ->
 
 
 class Candidates:
-    """The weights that could be published at a validation: the current ones and averages of them."""
+    """The weights that a validation may publish: the current ones and averages."""
 
-    def __init__(self, stepper: Stepper, store: CheckpointStore, validator: Validator) -> None:
+    def __init__(self, stepper: TrainStepper, store: CheckpointStore, validator: Validator) -> None:
         self.stepper, self.store, self.validator = stepper, store, validator
 
     def best(self, state: RunState, check: Check) -> tuple[str, Weights, float]:
@@ -86,9 +86,9 @@ class Candidates:
         return min(measured, key=lambda candidate: candidate[2])
 
     def named(self, state: RunState) -> dict[str, Weights]:
-        """Return everything that could be published now."""
+        """Return all candidates by name."""
         current, count = weights_of(self.stepper.model), self.stepper.config.average
-        named = {"base" if state.step == 0 else "single": current}  # only a fine-tuning validates at step 0
+        named = {"base" if state.step == 0 else "single": current}  # only fine-tuning validates at step 0
         earlier = [step for step in state.validated[-(count - 1) :] if self.store.has_weights(step)]
         if earlier and count > 1:
             stored = [self.store.weights(step) for step in earlier]
@@ -98,11 +98,11 @@ class Candidates:
         return named
 
     def model_with(self, weights: Weights) -> nn.Module:
-        """Return a model of its own with these weights, so that measuring cannot disturb training."""
+        """Return a separate model with these weights, so that measuring cannot disturb training."""
         set_weights(self.second_model, weights)
         return self.second_model
 
     @cached_property
     def second_model(self) -> nn.Module:
-        """A model to measure with."""
+        """The separate model."""
         return deepcopy(self.stepper.model).eval()

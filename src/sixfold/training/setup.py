@@ -1,4 +1,4 @@
-"""Setting up a run: read the data, decide everything, write it down; or check that one can go on."""
+"""Set up a run: read the data, decide everything, record it; or check that a run can resume."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sixfold.training.task import Given, Inputs, Learner, Opaque, Prepared, Task
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asks to train."""
+    """A user's request to train."""
 
     folder: Path
     inputs: Inputs = ()
@@ -42,7 +42,7 @@ class Request:
     device: str = "auto"
 
     def overrides(self, task: Task) -> Overrides:
-        """Return what is asked for in the words of a recipe."""
+        """Return the request as overrides of a recipe."""
         return gather_overrides(task.recipe, self.recipe, self.settings, self.minutes)
 
 
@@ -52,7 +52,7 @@ class Setup:
 
     recipe: Recipe
     seed: int
-    facts: dict[str, Any]  # what the task remembers of its input
+    facts: dict[str, Any]  # what the task records of its input
     processor: Any
     data: Prepared
     base: dict[str, Json] = field(default_factory=dict)  # the model that training starts from; empty for none
@@ -61,7 +61,7 @@ class Setup:
 
 
 def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, shown: Progress) -> None:
-    """Read the data, decide everything, and write it below `training/`."""
+    """Read the data, decide everything, and write it to `training/`."""
     seed, overrides = 1 if request.seed is None else request.seed, request.overrides(task)
     examples = task.read(request.inputs, overrides)
     held_out = task.read(request.valid, overrides) if request.valid else None
@@ -93,21 +93,21 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
 
 
 def propose(task: Task, survey: Opaque, overrides: Overrides, device: str, base: Base | None) -> Plan:
-    """Choose everything that the user did not, for a new model or for fine-tuning one."""
+    """Choose everything that the user left open, for a new model or for fine-tuning."""
     if base is not None:
         return task.propose_fine_tuning(survey, base, overrides)
     return task.propose(survey, overrides, device, calibrated_speed(overrides, device))
 
 
 def import_ahead() -> None:
-    """Load now what a training loads in any case: later it would settle between the texts and pin their memory."""
+    """Import now what training needs anyway: imported later, it would fragment the memory used for texts."""
     with deferred():
         for module in ("sentencepiece", "torch._dynamo"):
             import_module(module)
 
 
 def describe(shown: Progress, task: Task, recipe: Recipe, processor: Any, data: Prepared, device: str) -> None:
-    """Say what will be trained."""
+    """Show what will be trained."""
     with torch.device("meta"):
         parameters = count_parameters(new_model(task.learner(recipe, processor), recipe))
     limit = f"{recipe.train.minutes:g} minutes" if recipe.train.minutes else f"{recipe.train.steps:,} steps"
@@ -125,7 +125,7 @@ def new_model(learner: Learner, recipe: Recipe) -> nn.Module:
 def write_setup(
     task: Task, run_folder: RunFolder, setup: Setup, processor_files: Sequence[Path], inputs: Sequence[Path]
 ) -> None:
-    """Write what was decided; run.json comes last, so that its presence means that all of it is there."""
+    """Write the setup; run.json comes last, so that its presence means that the setup is complete."""
     paths = [
         *processor_files,
         run_folder.write_inputs(inputs),
@@ -145,7 +145,7 @@ def write_setup(
 
 
 def read_setup(task: Task, run_folder: RunFolder) -> Setup:
-    """Read what `write_setup` wrote."""
+    """Read a setup written by `write_setup`."""
     content = run_folder.read()
     return Setup(
         recipe=make_recipe(task.recipe, content["recipe"]),
@@ -160,7 +160,7 @@ def read_setup(task: Task, run_folder: RunFolder) -> Setup:
 
 
 def set_up_again(task: Task, request: Request, run_folder: RunFolder) -> None:
-    """Check that a run can go on, and take over what may be changed: the `train` part of its recipe."""
+    """Check that a run can resume, and apply changes to its recipe, which are allowed in the part `train` only."""
     content = run_folder.read()
     run_folder.refuse_damaged(content["files"])
     run_folder.refuse_changed_input()
@@ -173,19 +173,19 @@ def set_up_again(task: Task, request: Request, run_folder: RunFolder) -> None:
 
 
 def refuse_changed_parts(overrides: Overrides) -> None:
-    """Refuse, on resuming, to change what the weights or the data were made with."""
+    """Refuse to change settings on resuming that the weights or the prepared data depend on."""
     fixed = sorted(overrides.keys() - {"train"})
     if fixed:
         raise ConfigError(f"A resumed run keeps its {fixed[0]} part; only train.… can be changed.")
     if "batch_tokens" in overrides.get("train", {}):
-        raise ConfigError("A resumed run keeps its train.batch_tokens, which decides where it stands in its data.")
+        raise ConfigError("A resumed run keeps its train.batch_tokens, which determines its position in the data.")
 
 
 def refuse_new_start(request: Request) -> None:
-    """Refuse, on resuming, what only the beginning of a run can decide."""
+    """Refuse options on resuming that only a new run can have."""
     given = {"--seed": request.seed, "--valid": request.valid, "--init": request.init}
     for option, value in given.items():
         if value is not None:
             raise ConfigError(
-                f"A resumed run keeps what it began with, so {option} cannot be given.", "Leave it out."
+                f"A resumed run keeps the setting it started with, so {option} cannot be given.", "Leave it out."
             )

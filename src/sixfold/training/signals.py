@@ -15,11 +15,11 @@ STANDARD_ERROR = 2
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Let the signals wait: in the middle of an import Python may turn an interrupt into an error of its own.
+    """Defer the signals: in the middle of an import Python may turn an interrupt into another error.
 
-    Handlers are exchanged: a blocked signal would reach another thread, and through it Python all the same.
+    Handlers are replaced, because a blocked signal would reach another thread, and through it Python.
     """
-    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
     came: list[int] = []
@@ -33,19 +33,19 @@ def deferred() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-class Stopped(Exception):
-    """Work that takes long was given up because somebody asked to stop."""
+class Interrupted(Exception):
+    """Long work was interrupted because a stop was requested."""
 
 
 class StopRequest:
-    """Catches the signals while a run goes on."""
+    """Catches the signals during a run."""
 
     def __init__(self) -> None:
         self.is_requested = False
         self.previous: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> StopRequest:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python cannot catch signals
+        if threading.current_thread() is threading.main_thread():  # Python handles signals in the main thread only
             self.previous = {number: signal.signal(number, self.catch) for number in SIGNALS}
         return self
 
@@ -56,15 +56,15 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        """Give up what takes long if somebody asked to stop."""
+        """Interrupt long work if a stop was requested."""
         if self.is_requested:
-            raise Stopped
+            raise Interrupted
 
     def catch(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Remember the wish; at the second Ctrl-C give up at once."""
+        """Record the request; stop at once at the second Ctrl-C."""
         if self.is_requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.is_requested = True
-        # Not print: the signal may have come in the middle of one, and streams refuse to be entered twice.
+        # Not print: the signal may have interrupted one, and streams are not reentrant.
         with contextlib.suppress(OSError):
             os.write(STANDARD_ERROR, b"\nfinishing this step, then saving (Ctrl-C again to stop at once)\n")

@@ -1,4 +1,4 @@
-"""Where a run stands; with the weights and the optimizer this is all that resuming needs."""
+"""The state of a run; together with the weights and the optimizer it is all that resuming needs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from sixfold.data.batches import Position
 
 @dataclass
 class RunState:
-    """Where a run stands."""
+    """The state of a run."""
 
     step: int = 0
     position: Position = field(default_factory=Position)
-    seconds: float = 0.0  # spent so far, before and after every interruption
+    seconds: float = 0.0  # so far, over all interruptions
     validated: list[int] = field(default_factory=list)  # the last steps whose checkpoints can be averaged
-    next_validation: float = 0.0  # with a time budget: when, in seconds
+    next_validation: float = 0.0  # with a time budget: its time in seconds
     stale: int = 0  # validations since the best one
-    skipped: int = 0  # steps left out because their loss or gradient was not finite
+    skipped: int = 0  # steps skipped because the loss or gradient was not finite
     best: dict[str, Any] = field(default_factory=dict)  # step, score and loss of the published model
-    base: dict[str, Any] = field(default_factory=dict)  # the same of the model that is fine-tuned, at step 0
-    highest_score: float | None = None  # of all validations whose model may be kept
-    threads: int = 1  # data-parallel ones; other sums would be other bits
-    finished: str = ""  # why the run ended, once it has
+    base: dict[str, Any] = field(default_factory=dict)  # the same of the base of a fine-tuning, at step 0
+    highest_score: float | None = None  # of all models that may be published
+    threads: int = 1  # data-parallel threads; another number would sum in another order
+    finished: str = ""  # the reason, once the run has ended
 
     def as_json(self) -> dict[str, Any]:
         """Return the state as plain data."""
@@ -31,5 +31,5 @@ class RunState:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> RunState:
-        """Return a state that `as_json` made; that it is what was written, the checkpoint's digest vouches for."""
+        """Return the state from the data of `as_json`, which the checkpoint's digest has verified."""
         return cls(**{**content, "position": Position(**content["position"]), "finished": ""})

@@ -24,19 +24,19 @@ ALONE = Ranks()
 
 @dataclass(frozen=True)
 class StepResult:
-    """How a step went; one that is not finite has changed nothing."""
+    """The result of a step; a step that is not finite has changed nothing."""
 
-    loss: float  # of a target
+    loss: float  # per target
     grad_norm: float
 
     @property
     def is_finite(self) -> bool:
-        """Whether the step was taken."""
+        """Whether loss and gradient are finite, so that the step was taken."""
         return math.isfinite(self.loss) and math.isfinite(self.grad_norm)
 
 
-class Stepper:
-    """A model, its optimizer and the threads that differentiate: everything that a step changes or needs."""
+class TrainStepper:
+    """A model, its optimizer and its data-parallel threads: everything that a step needs or changes."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Stepper:
         )
 
     def use_threads(self, count: int) -> None:
-        """Differentiate in so many data-parallel threads; a rank's batch and a GPU's are computed by one."""
+        """Use this many data-parallel threads; on a GPU and in a distributed run there is one."""
         is_alone = self.ranks.world == 1 and self.device.type == "cpu"
         self.micro_batches = MicroBatches(self.loss, self.model, self.objective, count if is_alone else 1)
 
     def train_step(self, batch: Batch, learning_rate: float, step: int) -> StepResult:
-        """Learn from one batch; seed and step decide dropout, so that a resumed run repeats an unbroken one."""
+        """Train on one batch; seed and step determine dropout, so a resumed run equals an uninterrupted one."""
         loss = self.forward_and_backward(batch, step)
         grad_norm = clip_each(self.model, self.config.max_grad_norm)
         result = StepResult(loss, grad_norm)
@@ -76,7 +76,7 @@ class Stepper:
         return result
 
     def forward_and_backward(self, batch: Batch, step: int) -> float:
-        """Add up the gradients of a batch, in more parts if the memory runs out; return the loss of a target."""
+        """Compute the gradients of a batch, in more parts if memory runs out; return the loss per target."""
         parts = self.config.accumulate
         while True:
             try:
@@ -85,16 +85,16 @@ class Stepper:
                 if not is_out_of_memory(error):
                     raise
                 self.refuse_unsplittable(batch, parts, step)
-            self.optimizer.zero_grad(set_to_none=True)  # what was added up before the memory ran out
+            self.optimizer.zero_grad(set_to_none=True)  # gradients summed before memory ran out
             parts *= 2
-            self.warn(f"the memory ran out at step {step}; it is computed in {parts} parts")
+            self.warn(f"out of memory at step {step}; computing it in {parts} parts")
 
     def accumulate(self, batch: Batch, parts: int, step: int) -> float:
-        """Add up the gradients of all parts of a batch; return the loss of a target."""
+        """Sum the gradients of all parts of a batch; return the loss per target."""
         total = 0.0
         for part in range(parts):
             rows = self.ranks.share(len(batch), part, parts)
-            taken = batch.take(rows or [0]).to(self.device)  # a rank without rows must still take part
+            taken = batch.take(rows or [0]).to(self.device)  # a rank without rows must still participate
             weight = (
                 self.ranks.world / batch.num_targets if rows else 0.0
             )  # ranks' gradients are averaged, not added
@@ -104,21 +104,21 @@ class Stepper:
         return self.ranks.total(total) / batch.num_targets
 
     def exchanging(self, is_last: bool) -> AbstractContextManager[object]:
-        """Exchange gradients between ranks in the last part only."""
+        """Exchange gradients between ranks only in the last part."""
         if isinstance(self.objective, nn.parallel.DistributedDataParallel) and not is_last:
             return self.objective.no_sync()
         return nullcontext()
 
     def refuse_unsplittable(self, batch: Batch, parts: int, step: int) -> None:
-        """Raise if a step that ran out of memory cannot be computed in more parts."""
-        if parts >= len(batch) or self.ranks.world > 1:  # the other ranks would wait for this one for ever
+        """Raise if a step that ran out of memory cannot be split further."""
+        if parts >= len(batch) or self.ranks.world > 1:  # the other ranks would wait for ever
             raise TrainingError(
-                f"The memory ran out at step {step}, computed in {parts} parts.",
+                f"Out of memory at step {step}, computed in {parts} parts.",
                 f"--resume --set train.accumulate={2 * parts}, or train a smaller model.",
             )
 
     def update_moving_average(self) -> None:
-        """Move the averaged weights a little towards the current ones."""
+        """Update the moving average with the current weights."""
         if self.moving_average:
             current = weights_of(self.model)
             names = list(self.moving_average)
@@ -129,7 +129,7 @@ class Stepper:
             )
 
     def set_moving_average(self, found: Mapping[str, Tensor]) -> None:
-        """Go on with an average; a run that had none begins one here."""
+        """Continue a moving average; a run without one starts it here."""
         current = weights_of(self.model)
         self.moving_average = {
             name: found.get(name, current[name]).to(self.device).clone() for name in self.moving_average

@@ -213,5 +213,5 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, tokenizer: byte
     theirs = llama()
     with torch.no_grad():
         theirs.model.norm.weight[3] = float("nan")
-    with pytest.raises(ModelFolderError, match=r"model\.norm\.weight holds numbers that are not finite"):
+    with pytest.raises(ModelFolderError, match=r"model\.norm\.weight contains numbers that are not finite"):
         imported(save(theirs, tmp_path / "hf", tokenizer))

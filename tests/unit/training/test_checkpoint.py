@@ -61,7 +61,7 @@ def test_the_weights_can_be_read_alone(store: CheckpointStore) -> None:
 
 
 def test_a_run_without_a_checkpoint_says_so(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="There is no whole checkpoint") as raised:
+    with pytest.raises(TrainingError, match="There is no undamaged checkpoint") as raised:
         CheckpointStore(tmp_path / "checkpoints").newest()
     assert raised.value.hint == "Start the training again without --resume."
 

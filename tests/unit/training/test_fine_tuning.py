@@ -156,7 +156,7 @@ def test_a_model_that_gets_worse_is_not_published_and_the_bases_weights_stay(
     assert "holds the base's weights, unchanged" in say_outcome(outcome)
     tuned, own = (sixfold.load(folder).models[0].state_dict() for folder in (tmp_path / "tuned", base))
     assert all(torch.equal(tuned[name], own[name]) for name in own)
-    assert "nothing better was found" in (tmp_path / "tuned" / "README.md").read_text()
+    assert "no model was better" in (tmp_path / "tuned" / "README.md").read_text()
 
 
 # What is kept and remembered

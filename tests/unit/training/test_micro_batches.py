@@ -14,7 +14,7 @@ from sixfold.models.ensemble import Ensemble, make_ensemble, members_of
 from sixfold.nn.loss import projected_loss
 from sixfold.training.micro_batches import MOST_THREADS, MicroBatches, Objective, mixed_seed, num_data_parallel
 from sixfold.training.recipe import TrainConfig
-from sixfold.training.step import Stepper
+from sixfold.training.step import TrainStepper
 from sixfold.training.task import Batch, Loss
 
 CONFIG = EncoderDecoderConfig(
@@ -71,7 +71,7 @@ def test_a_step_is_the_same_in_any_number_of_threads_and_parts(num_members: int)
     found = []
     for num_threads in (1, 2, 4):
         for accumulate in (1, 2, 4):
-            stepper = Stepper(loss_of, model, TrainConfig(accumulate=accumulate), num_threads)
+            stepper = TrainStepper(loss_of, model, TrainConfig(accumulate=accumulate), num_threads)
             found.append((stepper.forward_and_backward(batch, step=1), gradients(model)))
     (loss, whole), *others = found
     for other_loss, parts in others:

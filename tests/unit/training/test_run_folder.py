@@ -56,7 +56,7 @@ def test_the_same_input_may_be_named_again_by_itself_or_by_its_folder_and_no_oth
     place = folder.model.parent
     folder.refuse_other_input(place / "grüße.en")
     folder.refuse_other_input(place)
-    with pytest.raises(RequestError, match="was begun with other files"):
+    with pytest.raises(RequestError, match="was started with other files"):
         folder.refuse_other_input(place / "other.en")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sixfold.training.selection import Measured, is_better, keeps_what_the_base_can, record_scores
+from sixfold.training.selection import Measured, is_better, is_no_worse_than_base, record_scores
 from sixfold.training.state import RunState
 from sixfold.training.task import Sample, Scores
 
@@ -84,16 +84,16 @@ def test_a_model_that_scores_worse_than_its_base_is_never_kept_however_low_its_l
 
 def test_where_lower_is_better_a_higher_score_than_the_bases_is_worse() -> None:
     state = RunState(base={"score": 10.0, "loss": 1.5})
-    assert keeps_what_the_base_can(Measured("single", 1.0, error_rate(9.9)), state, max_forgetting=0)
-    assert not keeps_what_the_base_can(Measured("single", 1.0, error_rate(10.1)), state, max_forgetting=0)
+    assert is_no_worse_than_base(Measured("single", 1.0, error_rate(9.9)), state, max_forgetting=0)
+    assert not is_no_worse_than_base(Measured("single", 1.0, error_rate(10.1)), state, max_forgetting=0)
 
 
 def test_a_model_that_has_forgotten_more_of_the_bases_own_text_than_allowed_is_not_kept() -> None:
     state = RunState(base={"score": 10.0, "loss": 1.5, "own_score": 40.0})
-    assert keeps_what_the_base_can(fine_tuned(30.0, own=38.5), state, max_forgetting=1.5)
-    assert not keeps_what_the_base_can(fine_tuned(30.0, own=38.4), state, max_forgetting=1.5)
-    assert keeps_what_the_base_can(fine_tuned(30.0, own=1.0), state, max_forgetting=0)
-    assert keeps_what_the_base_can(fine_tuned(30.0), state, max_forgetting=1.5)
+    assert is_no_worse_than_base(fine_tuned(30.0, own=38.5), state, max_forgetting=1.5)
+    assert not is_no_worse_than_base(fine_tuned(30.0, own=38.4), state, max_forgetting=1.5)
+    assert is_no_worse_than_base(fine_tuned(30.0, own=1.0), state, max_forgetting=0)
+    assert is_no_worse_than_base(fine_tuned(30.0), state, max_forgetting=1.5)
 
 
 def test_a_model_that_may_not_be_kept_does_not_keep_others_out() -> None:
