@@ -52,7 +52,7 @@ def test_a_non_finite_gradient_stops_with_the_step_and_the_lines_and_nothing_is_
     run = unbroken.copied(tmp_path / "model", up_to=30)
     model, steps = run.digests()["model"], run.saved_steps()
     pattern = (
-        r"Step 33 gave a loss of \d.* and a gradient norm of (inf|nan); its \d+ examples are from lines \d+, \d+"
+        r"Step 33 has a loss of \d.* and a gradient norm of (inf|nan); its \d+ examples are from lines \d+, \d+"
     )
     with pytest.raises(TrainingError, match=pattern) as raised:
         run.resume()

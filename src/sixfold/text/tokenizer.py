@@ -88,7 +88,7 @@ class Tokenizer:
                 f"({NUM_RESERVED} are reserved, and every common character is one).",
                 f"--set data.vocabulary={smallest + 1000}",
             )
-        return cls(learn_pieces(lines, vocabulary, subwords, marks))
+        return cls(learn_pieces(lines, vocabulary, subwords, special_tokens))
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -175,7 +175,9 @@ class Tokenizer:
         return spelled
 
 
-def learn_pieces(lines: Sequence[str], vocabulary: int, subwords: Subwords, marks: Sequence[str]) -> bytes:
+def learn_pieces(
+    lines: Sequence[str], vocabulary: int, subwords: Subwords, special_tokens: Sequence[str]
+) -> bytes:
     """Return a SentencePiece model that is lossless."""
     import sentencepiece
 
