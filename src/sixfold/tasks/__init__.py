@@ -1,6 +1,6 @@
-"""The tasks of the family, and the two functions that most people need: `train` and `load`.
+"""The tasks, and the two functions that most people need: `train` and `load`.
 
-Both prepare the kernels before they import what needs torch, so importing this room loads nothing.
+Both prepare the kernels before they import torch, so importing this package loads nothing.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ def train(
 ) -> Outcome:
     """Train a model from your data and write it to a folder.
 
-    Whatever is not asked for is chosen from the data and the machine, and said. The folder holds the best model so
-    far from the first validation on. Ctrl-C in a terminal saves; `resume=True` goes on from there.
+    Everything left open is chosen from the data and the machine, and shown. The folder has the best model so far
+    from the first validation on. Ctrl-C in a terminal saves; `resume=True` continues from there.
 
     Parameters:
         inputs: The data: a file or a folder, or a list of them. Two line-aligned text files are a list of source
             and target; a TSV, JSONL, TMX, Parquet or PO file holds both sides.
         output: The model folder to write; "model" if left out.
-        task: What is learned, such as "translate"; the data tells it if left out.
-        valid: Data to validate on, of the same form; if left out, some of the inputs is held out.
+        task: What to learn, such as "translate"; chosen by the data if left out.
+        valid: Data to validate on, in the same form; if left out, some of the inputs is held out.
         recipe: A YAML file, or the name of a recipe that comes with Sixfold, such as "paper-base".
         settings: Single keys of a recipe, such as ["train.steps=5000", "data.languages=[en, de]"].
-        minutes: A wall-clock budget, to which the schedule fits itself; 0 is none.
-        seed: Decides everything random; 1 if left out.
-        resume: Go on with the run in the folder, bit for bit as if it had never stopped.
+        minutes: A time budget that the schedule is fitted to; 0: none.
+        seed: The random seed; 1 if left out.
+        resume: Continue the run in the folder, bit-identically to one that was never stopped.
         init: A model folder to fine-tune, with its own tokenizer.
         device: "auto", "cpu", "cuda" or "mps".
         progress: True shows a panel in a terminal and plain lines elsewhere, on standard error; False shows
-            nothing; an object with the methods of `sixfold.training.progress.Progress` is told everything.
+            nothing; an object with the methods of `sixfold.training.progress.Progress` gets all reports.
         source, target, model: The arguments of version 0.1; `train(source, target, model)` works as before.
 
-    Returns how the run ended: its folder, steps, seconds, and the score of the best model on held-out data.
+    Returns the outcome: the folder, steps, seconds, and the score of the best model on held-out data.
     """
     prepare()
     from sixfold.data.streams import keep_pipes
@@ -87,14 +87,14 @@ def load(
     precision: Precision = "float32",
     num_workers: int = 1,
 ) -> Translator:
-    """Open a model folder for what it was trained for: a translation model gives a `Translator`.
+    """Open a model folder as an object for its task: a translation model gives a `Translator`.
 
     Parameters:
         folder: The model folder.
         device: "auto", "cpu", "cuda" or "mps".
-        partners: Other models of the same tokenizer, to make an ensemble with.
+        partners: Other models with the same tokenizer, for an ensemble.
         precision: "float32", or "int8", which is smaller and faster on a CPU and nearly as good.
-        num_workers: Processes of one thread each that divide long inputs among them.
+        num_workers: Processes, of one thread each, that long inputs are divided among.
     """
     prepare()
     from sixfold.tasks.registry import task_of_folder

@@ -1,4 +1,4 @@
-"""What a call of `train` means: (inputs, output, task), or (source, target, model) as in version 0.1."""
+"""The arguments of `train`: (inputs, output, task), or (source, target, model) as in version 0.1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_OUTPUT = "model"
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to train from, where the model goes, and the task if it is named."""
+    """The inputs, the model folder to write, and the task if it is named."""
 
     inputs: list[FileOrFolder]
     output: Path
@@ -36,7 +36,7 @@ def read_arguments(by_place: ByPlace, by_former_name: ByFormerName) -> Arguments
 
 
 def read_by_place(inputs: Inputs | None, output: FileOrFolder | None, task: FileOrFolder | None) -> Arguments:
-    """Return what three arguments mean in the order of either version."""
+    """Interpret three positional arguments of either version."""
     if is_pair(inputs, output, task):
         return Arguments([*as_list(inputs), *as_list(output)], Path(task or DEFAULT_OUTPUT), None)
     return Arguments(as_list(inputs), Path(output or DEFAULT_OUTPUT), None if task is None else str(task))
@@ -48,7 +48,7 @@ def read_by_former_name(
     target: FileOrFolder | None,
     model: FileOrFolder | None,
 ) -> Arguments:
-    """Return what is meant where some of `source`, `target` and `model` are given by name, the others by place."""
+    """Interpret a call with some of `source`, `target` and `model` given by name, the others by position."""
     inputs, output, task = given
     if None not in (inputs, source) or None not in (output, target):
         raise ConfigError(
@@ -59,7 +59,7 @@ def read_by_former_name(
 
 
 def is_pair(inputs: Inputs | None, output: FileOrFolder | None, task: FileOrFolder | None) -> bool:
-    """Return whether the first two arguments are a source and its target; both may be left out to resume a run."""
+    """Return whether the first two arguments are a source and a target; both may be left out to resume a run."""
     if inputs is output is None:
         return task is not None and str(task) not in TASKS
     if output is None or not isinstance(inputs, str | Path):

@@ -1,4 +1,4 @@
-"""All tasks, and which of them some data is for."""
+"""All tasks, and the choice of the one that data is for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate(), 
 
 
 def choose_task(request: Request, name: str | None = None) -> Task:
-    """Return the task that is asked for, that a run was begun with, or that the data is for."""
+    """Return the requested task, that of the resumed run, or the one that the data is for."""
     if name is None and request.resume:
         return resumed_task(RunFolder(request.folder))
     return task_for(request.inputs, name)
@@ -35,7 +35,7 @@ def task_for(inputs: Inputs, name: str | None = None, command: str = "train") ->
         return fitting[0]
     shown = " ".join(map(str, inputs))
     commands = "\n".join(f"sixfold {command} {shown} --task {task.name}" for task in fitting or TASKS.values())
-    what = "Several tasks could learn from this" if fitting else "No task knows what to do with this"
+    what = "Several tasks can learn from this data" if fitting else "No task can learn from this data"
     raise ConfigError(f"{what}: {shown}.", commands)
 
 
@@ -50,15 +50,15 @@ def task_of_folder(folder: Path) -> Task:
     """Return the task that the model in a folder was trained for."""
     name = load_info(folder).task
     if name not in TASKS:
-        raise ModelFolderError(f"{folder} holds a model for the task {name!r}, which is not known here.")
+        raise ModelFolderError(f"{folder} has a model for the task {name!r}, which this version does not know.")
     return TASKS[name]
 
 
 def resumed_task(run_folder: RunFolder) -> Task:
-    """Return the task that a run was begun with."""
+    """Return the task of a run to resume."""
     run_folder.refuse_unresumable()
     run_folder.refuse_links()  # before anything is read through one
     name = run_folder.read()["task"]
     if name not in TASKS:
-        raise TrainingError(f"{run_folder.model} was begun with the task {name!r}, which is not known here.")
+        raise TrainingError(f"{run_folder.model} is a run of the task {name!r}, which this version does not know.")
     return TASKS[name]

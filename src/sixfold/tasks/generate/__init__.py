@@ -1,4 +1,4 @@
-"""Generate: plain text or conversations in, a decoder-only model that goes on with text out (GPT)."""
+"""The task generate: from plain text or conversations to a decoder-only model that continues text (GPT)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Generate:
-    """The task of going on with text."""
+    """The task of continuing text."""
 
     name = "generate"
     examples = "rows"
@@ -53,8 +53,8 @@ class Generate:
         are_conversations = {kind_of(source) == "conversations" for source in files}
         if are_conversations == {True, False}:
             raise DataError(
-                "Some of the files hold conversations and others text.",
-                "Train on them one after the other, with --init.",
+                "Some of the files contain conversations and others plain text.",
+                "Train on one kind first, then fine-tune on the other with --init.",
             )
         if True in are_conversations:
             return Conversations(tuple(files), tuple(left_out))
@@ -66,12 +66,12 @@ class Generate:
         test = self.read(request.test, request.overrides) if request.test else None
         return check(examples, test, request.prefix, on_progress)
 
-    def survey(self, examples: Examples, seed: int, on_progress: OnProgress) -> Survey:  # noqa: ARG002  # nothing is drawn
-        """Count what there is and keep a sample."""
+    def survey(self, examples: Examples, seed: int, on_progress: OnProgress) -> Survey:  # noqa: ARG002  # nothing is random
+        """Count the text and keep a sample."""
         return survey(examples, on_progress)
 
     def propose(self, survey: Survey, overrides: Overrides, device: str, core_speed: float) -> Plan:
-        """Choose everything that the user did not."""
+        """Choose everything that the user left open."""
         return choose(survey, overrides, device, core_speed)
 
     def accepts(self, base: ModelInfo) -> bool:
@@ -83,11 +83,11 @@ class Generate:
         return inherit(base, isinstance(examples, Conversations), overrides)
 
     def propose_fine_tuning(self, survey: Survey, base: Base, overrides: Overrides) -> Plan:
-        """Choose how carefully to change a model."""
+        """Choose the recipe of fine-tuning."""
         return choose_fine_tuning(survey, base, overrides)
 
     def fit(self, survey: Survey, recipe: GenerateRecipe, base: Base | None) -> TextProcessor:
-        """Learn subwords, or take the tokenizer and the chat template of the model to fine-tune."""
+        """Learn subwords, or take the tokenizer and the chat template of the base."""
         if base is not None:
             return TextProcessor.of_base(base.folder, base.info, survey.has_conversations)
         data = recipe.data
@@ -99,11 +99,11 @@ class Generate:
         return True
 
     def save_processor(self, folder: Path, processor: TextProcessor) -> list[Path]:
-        """Write the tokenizer and what is known of it."""
+        """Write the tokenizer and its description."""
         return processor.save(folder)
 
     def load_processor(self, folder: Path) -> TextProcessor:
-        """Read what `save_processor` wrote."""
+        """Read a processor written by `save_processor`."""
         return TextProcessor.load(folder)
 
     def prepare(self, folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
@@ -116,11 +116,11 @@ class Generate:
         return prepare_sample(folder, given, most)
 
     def facts(self, examples: Examples, base: Base | None) -> dict[str, Json]:  # noqa: ARG002
-        """Return nothing: the recipe and the processor know all there is."""
+        """Return nothing: the recipe and the processor hold everything."""
         return {}
 
     def learner(self, recipe: GenerateRecipe, processor: TextProcessor) -> GenerateLearner:
-        """Return what the loop sees."""
+        """Return the learner for the loop."""
         return GenerateLearner(recipe, processor)
 
     def publish(self, folder: Path, published: Published) -> None:
@@ -145,7 +145,7 @@ class Generate:
         )
 
     def open(self, opening: Opening) -> Generator:
-        """Return the generator of a model folder."""
+        """Open a model folder as a generator."""
         from sixfold.decode.generate import load
 
         return load(opening.folder, opening.device, opening.precision)

@@ -10,16 +10,16 @@ from sixfold.training.card import base_rows, file_names, how_it_was_made
 
 
 def model_card(info: ModelInfo, parameters: int) -> str:
-    """Describe a model, what it was made from and how to use it."""
+    """Describe a model, its training and how to use it."""
     validation = info.scores.get("validation")
     scores = validation if isinstance(validation, dict) else {}
     shape, heads = cast("DecoderOnlyConfig", info.model), ""
     if shape.key_value_heads not in (0, shape.heads):
-        heads = f" ({shape.key_value_heads} of keys and values)"
+        heads = f" ({shape.key_value_heads} key-value heads)"
     chat = info.processors["text"].chat
     example = '--chat "your question"' if chat else '"Once upon a time"'
     score = f"{scores.get('score', float('nan')):.3f}"
-    return f"""# A model that {"answers" if chat else "goes on with text"}
+    return f"""# A model that {"answers messages" if chat else "continues text"}
 
 {how_it_was_made(info)} with Sixfold {info.sixfold} from {info.corpus.get("rows", 0):,} rows of text \
 ({file_names(info)}).

@@ -1,4 +1,4 @@
-"""How well a decoder-only model predicts texts of any length, or the answers in conversations."""
+"""Evaluate how well a decoder-only model predicts texts of any length, or the answers in conversations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sixfold.decode.text_scoring import bits_per_byte, perplexity
 from sixfold.errors import ConfigError, DataError
 from sixfold.tasks.generate.processor import TextProcessor
 
-TOKENS_AT_ONCE = 1 << 16  # of documents that are scored together
+TOKENS_AT_ONCE = 1 << 16  # tokens of the documents that are scored together
 
 
 @dataclass(frozen=True)
 class Document:
-    """The tokens of a document, whether each is predicted, and the bytes of what is predicted."""
+    """The tokens of a document, whether each is scored, and the number of bytes of those scored."""
 
     tokens: list[int]
     is_target: list[bool]
@@ -27,16 +27,16 @@ class Document:
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """What a model thinks of a test set; where it holds conversations, of the answers alone."""
+    """A model's scores on a test set; of conversations, only the answers are scored."""
 
     name: str
     num_documents: int
-    num_tokens: int  # predicted, end tokens included
-    num_bytes: int  # that these write
+    num_tokens: int  # scored, end tokens included
+    num_bytes: int  # of their text
     log_probability: float
     bits_per_byte: float
-    perplexity: float | None  # per token; None where it is beyond all numbers
-    context: int  # tokens of a window; windows overlap by half
+    perplexity: float | None  # per token; None if it overflows
+    context: int  # tokens per window; windows overlap by half
 
 
 def evaluate_texts(
@@ -51,7 +51,7 @@ def evaluate_texts(
             total, tokens, size = total + sum(of_targets), tokens + len(of_targets), size + document.num_bytes
         on_progress(documents := documents + len(group))
     if not size:
-        raise DataError("There is no text to evaluate on.", "Give files that hold some.")
+        raise DataError("There is no text to evaluate on.", "Give files that contain text.")
     found = perplexity(total, tokens)
     bits = bits_per_byte(-total, size)
     finite = found if found < float("inf") else None
@@ -59,7 +59,7 @@ def evaluate_texts(
 
 
 def grouped(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    """Yield documents that are scored together."""
+    """Group documents to score together."""
     group: list[Document] = []
     for document in documents:
         group.append(document)
@@ -71,7 +71,7 @@ def grouped(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 
 def documents_of(generator: Generator, examples: Texts | Conversations) -> Iterator[Document]:
-    """Yield the documents as they are trained on, each after the token that a text begins after."""
+    """Yield the documents as in training, each after the model's start token."""
     own = generator.processor
     processor = TextProcessor(generator.tokenizer, own.decoder_start, own.chat)
     if isinstance(examples, Texts):
@@ -83,7 +83,7 @@ def documents_of(generator: Generator, examples: Texts | Conversations) -> Itera
 
 
 def whole_texts(processor: TextProcessor, texts: Texts, start: int) -> Iterator[Document]:
-    """Yield texts: all of their tokens are predicted."""
+    """Yield texts, all of whose tokens are scored."""
     tokens, size = list[int](), 0
     for piece in texts:
         [stretch] = processor.encode([(piece, not piece.is_first)])
@@ -96,7 +96,7 @@ def whole_texts(processor: TextProcessor, texts: Texts, start: int) -> Iterator[
 
 
 def conversations(processor: TextProcessor, examples: Conversations, start: int) -> Iterator[Document]:
-    """Yield conversations: what the assistant says is predicted."""
+    """Yield conversations, of which the assistant's messages are scored."""
     for conversation in examples:
         columns = processor.encode_conversation(conversation).columns
         tokens = started(columns["tokens"], start)
@@ -106,5 +106,5 @@ def conversations(processor: TextProcessor, examples: Conversations, start: int)
 
 
 def started(tokens: Sequence[int], start: int) -> list[int]:
-    """Return tokens after the one that a text begins after."""
+    """Return the tokens after the start token."""
     return [*tokens] if tokens[:1] == [start] else [start, *tokens]

@@ -1,4 +1,4 @@
-"""The plan of a fine-tuning: small steps from a model that can write already."""
+"""The plan for fine-tuning a model that continues text: a small learning rate and few steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sixfold.tasks.generate.survey import Survey
 from sixfold.training.base import Base, refuse_changed_base
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
-RATE, RATE_OF_WIDE, WIDE = 3e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
+RATE, RATE_OF_WIDE, WIDE = 3e-4, 5e-5, 512  # at most a tenth of the plan's rate for new models
 MOST_EPOCHS, FEWEST_EPOCHS, USUAL_TOKENS = 5.0, 1.0, 200_000
 FEWEST_STEPS = 30
 VALIDATIONS = 10
@@ -25,7 +25,7 @@ OWN_DATA_KEYS = ("vocabulary", "subwords")
 
 
 def inherit(base: Base, has_conversations: bool, overrides: Overrides) -> Overrides:
-    """Return what the base decides: shape, tokenizer, decoding defaults and how rows are packed."""
+    """Return what the base decides: shape, tokenizer, decoding defaults and the packing of rows."""
     refuse_changed_base(overrides, OWN_DATA_KEYS)
     shape = cast("DecoderOnlyConfig", base.info.model)
     own = shape.model_dump(exclude={"vocabulary"})
@@ -38,14 +38,14 @@ def inherit(base: Base, has_conversations: bool, overrides: Overrides) -> Overri
 
 
 def data_part(base: Base) -> dict[str, Json]:
-    """Return how the base's own text was prepared, if it says so."""
+    """Return the `data` part of the base's recipe, if it is recorded."""
     recipe = base.info.training.get("recipe")
     data = recipe.get("data") if isinstance(recipe, dict) else None
     return data if isinstance(data, dict) else {}
 
 
 def row_length(base: Base) -> int:
-    """Return how long rows are: as those that the base was trained on."""
+    """Return the length of rows: that of the base's own training."""
     context = data_part(base).get("context")
     return context if isinstance(context, int) else LONGEST_ROW
 
@@ -56,13 +56,13 @@ def crosses_documents(base: Base) -> bool:
 
 
 def choose_fine_tuning(surveyed: Survey, base: Base, overrides: Overrides) -> Plan:
-    """Choose everything that neither the user nor the base decided."""
+    """Choose everything that neither the user nor the base decides."""
     recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, choices(surveyed, overrides), overrides))
     return Plan(recipe, tuple(explain(surveyed, base, recipe)), tuple(concerns(surveyed)))
 
 
 def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
-    """Return the automatic recipe for fine-tuning a model of that shape."""
+    """Return the automatic recipe for fine-tuning a model of this shape."""
     is_wide, minutes = int(str(overrides["model"]["d_model"])) >= WIDE, minutes_of(overrides)
     batch_tokens = BATCH_TOKENS_OF_WIDE if is_wide else BATCH_TOKENS
     tokens = surveyed.num_bytes / BYTES_A_TOKEN
@@ -86,14 +86,14 @@ def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
 
 
 def explain(surveyed: Survey, base: Base, recipe: GenerateRecipe) -> Iterator[str]:
-    """Yield what will be done, each with its reason."""
+    """Yield the choices, each with its reason."""
     model, train = recipe.model, recipe.train
     yield from describe_text(surveyed, recipe)
     yield (
-        f"fine-tunes {base.name}: {model.layers} layers of width {model.d_model} and {recipe.data.vocabulary:,} "
-        "tokens are kept, because the weights are made for them"
+        f"fine-tunes {base.name}, whose {model.layers} layers of width {model.d_model} and "
+        f"{recipe.data.vocabulary:,} tokens are kept, because its weights depend on them"
     )
-    yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
+    yield f"learning rate {train.learning_rate:g}: a higher one makes a model forget what it was trained on"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     yield f"trains for {length}, {train.batch_tokens:,} tokens a step; the learning rate falls linearly to zero"
-    yield "scores the base first, and keeps its weights unless a model scores at least as well"
+    yield "scores the base first, and keeps the base's weights if no model scores at least as well"

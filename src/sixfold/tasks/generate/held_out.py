@@ -1,4 +1,4 @@
-"""What is held out of a text: documents by a hash, or stretches at even distances where documents are few."""
+"""Choose the held-out part of a text: documents by a hash, or evenly spaced stretches if documents are few."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sixfold.data.texts import Piece
 from sixfold.tasks.generate.survey import Survey, hash_of
 
 LARGEST_FRACTION = 0.05
-ENOUGH_DOCUMENTS = 20  # held out, so that they are like the others
-STRETCH_CHARACTERS = 8000  # held out at a time
+ENOUGH_DOCUMENTS = 20  # held-out documents, so that they represent the others
+STRETCH_CHARACTERS = 8000  # of one held-out stretch
 BREAK = re.compile(r"\s")
 FARTHEST_BREAK = 200  # characters; in scripts without spaces a stretch may end anywhere
 
 
 @dataclass(frozen=True)
 class ByDocument:
-    """Documents are held out whose hash is small, so that copies fall on one side."""
+    """Documents with a small hash are held out, so that copies are in the same split."""
 
     threshold: int
 
     def split(self, pieces: Iterable[Piece]) -> Iterator[tuple[str, Piece, bool]]:
-        """Yield the split of each piece, and whether it goes on where the one before it ended."""
+        """Yield the split of each piece, and whether it continues the piece before it."""
         split = "train"
         for piece in pieces:
             if piece.is_first:
@@ -37,14 +37,14 @@ class ByDocument:
 
 @dataclass(frozen=True)
 class ByStretch:
-    """So many stretches are held out, at even distances over the whole text."""
+    """A number of evenly spaced stretches of the whole text is held out."""
 
     count: int
-    length: int  # characters of each
+    length: int  # characters of a stretch
     num_characters: int  # of the whole text
 
     def split(self, pieces: Iterable[Piece]) -> Iterator[tuple[str, Piece, bool]]:
-        """Yield the pieces, cut where a held-out stretch begins or ends, as `ByDocument` does."""
+        """Yield the same as `ByDocument`, with pieces cut where a held-out stretch begins or ends."""
         position, before = 0, ""
         for piece in pieces:
             cuts = [0, *self.cuts(piece.text, position), len(piece.text)]
@@ -61,7 +61,7 @@ class ByStretch:
             position += len(piece.text)
 
     def cuts(self, text: str, position: int) -> list[int]:
-        """Return where a text that begins at a position is cut: where words end."""
+        """Return where to cut a text that begins at a position: at ends of words."""
         cuts = []
         for number in range(self.count):
             begin = int((number + 0.5) * self.num_characters / self.count) - self.length // 2
@@ -72,16 +72,16 @@ class ByStretch:
         return cuts
 
     def is_held_out(self, position: int) -> bool:
-        """Return whether the character at a position is."""
+        """Return whether the character at a position is held out."""
         distance = self.num_characters / self.count
         return abs(position % distance - distance / 2) < self.length / 2
 
     def __str__(self) -> str:
-        return f"{self.count} stretches of about {self.length:,} characters at even distances"
+        return f"{self.count} evenly spaced stretches of about {self.length:,} characters"
 
 
 def choose_held_out(surveyed: Survey, valid_bytes: int) -> ByDocument | ByStretch:
-    """Choose what is held out."""
+    """Choose what to hold out."""
     fraction = min(LARGEST_FRACTION, valid_bytes / surveyed.num_bytes)
     if surveyed.has_conversations or fraction * surveyed.num_documents >= ENOUGH_DOCUMENTS:
         return ByDocument(max(surveyed.smallest_hash, int(2**64 * fraction) - 1))

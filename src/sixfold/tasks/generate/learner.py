@@ -1,4 +1,4 @@
-"""What the training loop sees of text: rows of tokens, the loss of the next token, and bits per byte.
+"""The learner of text: rows of tokens, the loss of the next token, and bits per byte.
 
 Shapes: B rows, T positions, N targets.
 """
@@ -42,11 +42,11 @@ class GenerateLearner:
         """Keep the random weights."""
 
     def sizes(self, corpus: Corpus) -> Sizes:
-        """Return how many tokens of each row the model reads."""
+        """Return the number of tokens of each row that the model reads."""
         return corpus.lengths[:, [list(corpus.columns).index("tokens")]] - 1
 
     def collate(self, records: Records, seed: int) -> Batch:  # noqa: ARG002  # nothing is random
-        """Return the tokens, the target of each and, where a token sees only its own document, which that is."""
+        """Return the tokens, their targets and, if a token sees only its own document, the document of each."""
         columns = {
             "tokens": ([record["tokens"][:-1] for record in records.values], self.processor.tokenizer.special.pad),
             "targets": ([self.targets(record) for record in records.values], NO_TARGET),
@@ -57,7 +57,7 @@ class GenerateLearner:
         return Batch(tensors, int((tensors["targets"] != NO_TARGET).sum()), records.ids)
 
     def targets(self, record: Values) -> Ids:
-        """Return what is learned at each position: not what begins a document, nor what people say."""
+        """Return the target at each position; the first token of a document and users' messages are none."""
         targets = record["tokens"][1:].astype(np.int64)
         if self.processor.decoder_start is not None:
             begins = np.zeros(len(targets) + 1, dtype=bool)
@@ -79,21 +79,21 @@ class GenerateLearner:
             return projected_loss(hidden, model.head.weight, targets, 0.0)
 
     def validator(self, corpus: Corpus, most: int | None = None) -> TextValidator:
-        """Return the validation of some held-out rows at even distances."""
+        """Return the validation of evenly spaced held-out rows."""
         count = min(len(corpus), most or self.num_validated)
         chosen = np.linspace(0, len(corpus) - 1, count).round().astype(np.uint32)
         return TextValidator(self, corpus.read(np.unique(chosen)))
 
 
 def documents(record: Values) -> Ids:
-    """Return the number, within the row, of the document that each position belongs to."""
+    """Return the index, within the row, of the document that each position belongs to."""
     numbers = np.zeros(len(record["tokens"]), dtype=np.int64)
     numbers[record["starts"]] = 1
     return numbers.cumsum()[:-1]
 
 
 def document_mask(batch: Batch) -> Mask:
-    """Let each position see what stands before it in its own document (B, 1, T, T), or in the whole row."""
+    """Let each position see the positions before it in its own document (B, 1, T, T), or in the whole row."""
     if "documents" not in batch.tensors:
         return "causal"
     numbers = batch.tensors["documents"]

@@ -1,4 +1,4 @@
-"""The plan: what to train on text, chosen from its amount and the machine, with the reason for each choice."""
+"""The plan for a new model: chosen from the amount of text and the machine, with the reason for each choice."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Survey
 from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
 
-UNLIMITED = 10**9  # steps of a run that the clock ends
-BYTES_A_TOKEN = 3.7  # about, for the vocabularies chosen here
+UNLIMITED = 10**9  # steps of a run with a time budget
+BYTES_A_TOKEN = 3.7  # approximately, for the vocabularies chosen here
 CONTEXT = 256
 VALIDATIONS = 20  # of a run without a time budget
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model to choose, and how it is trained."""
+    """A model size that the plan may choose, and how to train it."""
 
     model: dict[str, Json]
     batch_tokens: int
     learning_rate: float
-    speed: int  # tokens a second on one core, about, at the reference speed
-    enough_tokens: float  # to train on; with more, the next larger model learns more
+    speed: int  # approximate tokens per second on one core of the reference speed
+    enough_tokens: float  # training tokens beyond which the next larger model is better
 
 
 TINY = Size({"preset": "gpt-tiny"}, 2048, 4e-3, speed=11_000, enough_tokens=4e6)
@@ -40,7 +40,7 @@ SIZES = (TINY, NARROW, SMALL)
 
 
 def choose(surveyed: Survey, overrides: Overrides, device: str = "cpu", core_speed: float = 1.0) -> Plan:
-    """Choose everything the user did not, for a core of `core_speed` times the reference speed."""
+    """Choose everything that the user left open, for a core of `core_speed` times the reference speed."""
     automatic = choices(surveyed, overrides, minutes_of(overrides), device, core_speed)
     recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, automatic, overrides))
     return Plan(recipe, tuple(explain(surveyed, recipe, overrides)), tuple(concerns(surveyed)))
@@ -79,13 +79,13 @@ def choices(surveyed: Survey, overrides: Overrides, minutes: float, device: str,
 
 
 def context_for(overrides: Overrides) -> int:
-    """Return how many tokens a row has: as many as the user asks for, or as the model has positions."""
+    """Return the tokens per row: the user's choice, or the number of the model's positions."""
     asked = overrides.get("data", {}).get("context") or overrides.get("model", {}).get("max_positions") or CONTEXT
-    return asked if isinstance(asked, int) else CONTEXT  # what is no number, the recipe refuses
+    return asked if isinstance(asked, int) else CONTEXT  # the recipe refuses anything but a number
 
 
 def size_for(epoch_tokens: float, budget: float) -> Size:
-    """Return what to train in so many seconds of a core (0: where time is no matter)."""
+    """Return the size to train in a budget of core seconds (0: unlimited)."""
     for size in SIZES:
         tokens = budget * size.speed if budget else usual_epochs(epoch_tokens) * epoch_tokens
         if tokens < size.enough_tokens:
@@ -94,22 +94,22 @@ def size_for(epoch_tokens: float, budget: float) -> Size:
 
 
 def usual_epochs(epoch_tokens: float) -> float:
-    """Return how many passes to make where time is no matter: the less text, the more."""
+    """Return the epochs of a run without a time budget: the less text, the more."""
     return max(1.0, min(20.0, 20 * (250_000 / epoch_tokens) ** 0.5))
 
 
 def vocabulary_for(num_bytes: int) -> int:
-    """Return how many subwords to learn: the more text, the more of them occur often enough."""
+    """Return the number of subwords to learn: the more text, the more of them occur often enough."""
     return pick(num_bytes, ((100_000, 600), (500_000, 1000), (2_000_000, 2000), (5_000_000, 4000)), 8000)
 
 
 def dropout_for(epochs: float) -> float:
-    """Return how much to drop: the more often a text is seen, the sooner it is memorised."""
+    """Return the dropout: the more often a text is seen, the more it is memorised."""
     return pick(epochs, ((3, 0.0), (8, 0.1), (20, 0.2)), 0.3)
 
 
 def explain(surveyed: Survey, recipe: GenerateRecipe, overrides: Overrides) -> Iterator[str]:
-    """Yield what will be trained, with the reason for each choice that the user left to the plan."""
+    """Yield the choices, with the reason for each that the user left to the plan."""
     model, train, data = recipe.model, recipe.train, recipe.data
     yield from describe_text(surveyed, recipe)
     why = "" if "vocabulary" in overrides.get("data", {}) else ", chosen for this much text"
@@ -126,11 +126,11 @@ def explain(surveyed: Survey, recipe: GenerateRecipe, overrides: Overrides) -> I
 
 
 def describe_text(surveyed: Survey, recipe: GenerateRecipe) -> Iterator[str]:
-    """Yield what there is to train on, how it is packed and what is held out."""
+    """Yield what the text is, how it is packed and what is held out."""
     data = recipe.data
     if surveyed.has_conversations:
         count = f"{surveyed.num_documents:,} conversations, {surveyed.num_characters:,} characters"
-        yield f"{count}; trained on what the assistant says"
+        yield f"{count}; only the assistant's messages are learned"
         yield f"conversations are packed whole into rows of up to {data.context:,} tokens{seen(recipe)}"
     else:
         count = "1 document" if surveyed.num_documents == 1 else f"{surveyed.num_documents:,} documents"
@@ -141,17 +141,17 @@ def describe_text(surveyed: Survey, recipe: GenerateRecipe) -> Iterator[str]:
 
 
 def seen(recipe: GenerateRecipe) -> str:
-    """Say whether attention crosses documents."""
+    """Return in words whether attention crosses documents."""
     if recipe.data.crosses_documents:
         return "; a token also sees the documents before its own in the row (data.crosses_documents)"
     return "; a token sees only its own document (data.crosses_documents=false)"
 
 
 def concerns(surveyed: Survey) -> Iterator[str]:
-    """Yield what a person should know before training on this."""
+    """Yield warnings about the text."""
     if surveyed.left_out:
         names = ", ".join(path.name for path in surveyed.left_out[:3])
         more = " …" if len(surveyed.left_out) > 3 else ""
-        yield f"left out {len(surveyed.left_out):,} files that hold no text ({names}{more})"
+        yield f"left out {len(surveyed.left_out):,} files that are not text ({names}{more})"
     if surveyed.num_bytes < 500_000 and not surveyed.has_conversations:
-        yield f"{surveyed.num_bytes:,} bytes are little text: the model will know this text and little else."
+        yield f"{surveyed.num_bytes:,} bytes are very little text: the model will memorise it and little more."

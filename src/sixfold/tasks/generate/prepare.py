@@ -1,4 +1,4 @@
-"""From text to rows of tokens in shards, in bounded memory."""
+"""Prepare a corpus: from text to rows of tokens in shards, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sixfold.tasks.generate.processor import TextProcessor
 from sixfold.tasks.generate.survey import Examples, Survey, hash_of_conversation
 from sixfold.training.task import Given, Prepared
 
-CHUNK = 16  # pieces, or many conversations, encoded at a time
+CHUNK = 16  # pieces encoded at a time
 
 Divided = Iterator[tuple[str, Piece, bool]]
 
 
 class Splits:
-    """The rows of both splits, as they are written."""
+    """The writers of both splits."""
 
     def __init__(self, folder: Path, processor: TextProcessor, context: int, is_whole: bool) -> None:
         self.processor, self.context = processor, context
@@ -39,7 +39,7 @@ class Splits:
         self.writers[split].write(self.packers[split].add(stretches))
 
     def close(self) -> None:
-        """Write the rows that are not full; a split may not be empty."""
+        """Write the rows that are not full; refuse an empty split."""
         for name, packer in self.packers.items():
             is_cut_short = name == "train" and isinstance(packer, Packer)
             self.writers[name].write(packer.full_rest() if is_cut_short else packer.rest())  # type: ignore[union-attr]
@@ -53,7 +53,7 @@ class Splits:
 
 
 def prepare(folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
-    """Encode all text into shards, and say what was left out; without validation text, hold some out."""
+    """Encode all text into shards, and report what was left out; without validation text, hold some out."""
     if given.survey.has_conversations:
         return prepare_conversations(folder, given, on_progress)
     splits = Splits(folder, given.processor, given.recipe.data.context, is_whole=False)
@@ -68,7 +68,7 @@ def prepare(folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
 
 
 def divided(given: Given) -> Divided:
-    """Yield every piece with its split, and whether it goes on where the one before it in that split ended."""
+    """Yield every piece with its split, and whether it continues the piece before it in that split."""
     if given.valid is None:
         return choose_held_out(given.survey, given.recipe.data.valid_bytes).split(given.train)
     both = (("train", given.train), ("valid", given.valid))
@@ -76,7 +76,7 @@ def divided(given: Given) -> Divided:
 
 
 def prepare_conversations(folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
-    """Encode conversations into shards; those that are longer than a row are left out, and counted."""
+    """Encode conversations into shards; those longer than a row are left out and counted."""
     context, too_long, done = given.recipe.data.context, list[int](), 0
     splits = Splits(folder, given.processor, context, is_whole=True)
     for split, conversation in divided_conversations(given):
@@ -93,7 +93,7 @@ def prepare_conversations(folder: Path, given: Given, on_progress: OnProgress) -
 
 
 def divided_conversations(given: Given) -> Iterator[tuple[str, Conversation]]:
-    """Yield every conversation with its split: held out by a hash of what was first said to the assistant."""
+    """Yield every conversation with its split, chosen by a hash of the first message to the assistant."""
     if given.valid is not None:
         return chain((("train", each) for each in given.train), (("valid", each) for each in given.valid))
     held_out = choose_held_out(given.survey, given.recipe.data.valid_bytes)
@@ -104,7 +104,7 @@ def divided_conversations(given: Given) -> Iterator[tuple[str, Conversation]]:
 
 
 def left_out(lines: list[int], context: int) -> Iterator[str]:
-    """Say which conversations were left out."""
+    """Return a line on the conversations left out."""
     if lines:
         yield (
             f"left out {len(lines):,} conversations: longer than {context} tokens (the first on line {lines[0]:,})"
@@ -126,19 +126,19 @@ def prepare_sample(folder: Path, given: Given, most: int) -> Corpus:
 
 
 def encode_sample(processor: TextProcessor, sample: Iterable[Piece | Conversation]) -> list[Stretch]:
-    """Return the tokens of examples that stand alone."""
+    """Return the tokens of separate examples."""
     pieces = [(each, False) for each in sample if isinstance(each, Piece)]
     conversations = [each for each in sample if isinstance(each, Conversation)]
     return processor.encode(pieces) + [processor.encode_conversation(each) for each in conversations]
 
 
 def chunks(divided: Divided, size: int) -> Iterator[list[tuple[str, Piece, bool]]]:
-    """Yield pieces in lists."""
+    """Group pieces into lists."""
     while chunk := list(islice(divided, size)):
         yield chunk
 
 
 def refuse_mixed(train: Examples, valid: Examples | None) -> None:
-    """Raise if only one side of a run holds conversations."""
+    """Raise if only one of training and validation data is conversations."""
     if valid is not None and isinstance(train, Conversations) != isinstance(valid, Conversations):
-        raise DataError("The text to train on and the text to validate on must both be conversations, or neither.")
+        raise DataError("Training and validation data must both be conversations, or both plain text.")

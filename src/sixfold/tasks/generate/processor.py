@@ -1,4 +1,4 @@
-"""How text becomes the tokens that a decoder-only model reads: a tokenizer, and what stands around a text."""
+"""Encode text for a decoder-only model: a tokenizer, start and end tokens, and the chat template."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sixfold.text.chat import ROLE_TOKENS, SIXFOLD_TEMPLATE, ChatTemplate, conve
 from sixfold.text.tokenizer import Subwords
 
 DESCRIPTION = "processor.json"
-SIZE_TYPE = "<u2"  # of the bytes that a token writes
+SIZE_TYPE = "<u2"  # for the number of bytes of a token
 
 
 @dataclass(frozen=True)
 class TextProcessor:
-    """A tokenizer, the token that begins every text, and the template of conversations if there is one."""
+    """A tokenizer, the start token of every text, and the chat template if there is one."""
 
     tokenizer: AnyTokenizer
     decoder_start: int | None
@@ -34,7 +34,7 @@ class TextProcessor:
 
     @property
     def described(self) -> Processor:
-        """What a model folder says of it."""
+        """Its description in the model folder."""
         return Processor(
             tokenizer=self.tokenizer.file_name,
             special=self.tokenizer.special,
@@ -44,22 +44,22 @@ class TextProcessor:
 
     @cached_property
     def token_sizes(self) -> NDArray[np.uint16]:
-        """The bytes that each token writes."""
+        """The number of bytes of each token."""
         return np.array([len(spelled) for spelled in self.tokenizer.spelling()], dtype=np.uint16)
 
     @property
     def before(self) -> list[int]:
-        """What stands before every text."""
+        """The tokens before every text."""
         return [] if self.decoder_start is None else [self.decoder_start]
 
     def columns(self, has_answers: bool, has_sizes: bool) -> dict[str, str]:
-        """Return the columns of a row; only to validate one needs to know the bytes of each token."""
+        """Return the columns of a row; the number of bytes of each token is for validation only."""
         sizes = {"sizes": SIZE_TYPE} if has_sizes else {}
         answer = {"answer": "|u1"} if has_answers else {}
         return {"tokens": token_type(self.tokenizer.vocabulary), **sizes, **answer, "starts": "<i4"}
 
     def encode(self, pieces: Sequence[tuple[Piece, bool]]) -> list[Stretch]:
-        """Return the tokens of pieces; the flag says whether one goes on where the piece before it ended."""
+        """Return the tokens of pieces; the flag says whether a piece continues the one before it."""
         texts = [piece.text for piece, _ in pieces]
         whole = iter(self.tokenizer.encode_batch([piece.text for piece, _ in pieces if piece.is_first]))
         rest = iter(self.tokenizer.encode_continuation([piece.text for piece, _ in pieces if not piece.is_first]))
@@ -70,14 +70,14 @@ class TextProcessor:
         ]
 
     def stretch(self, piece: Piece, tokens: list[int], num_bytes: int, is_new: bool) -> Stretch:
-        """Return the tokens of a piece with those that begin and end its document."""
+        """Return the tokens of a piece, with the start and end tokens of its document."""
         before = self.before if piece.is_first else []
         after = [self.tokenizer.special.eos] if piece.is_last else []
         sizes = [0] * len(before) + self.sizes(tokens, num_bytes) + [0] * len(after)
         return Stretch({"tokens": [*before, *tokens, *after], "sizes": sizes}, piece.line, is_new)
 
     def sizes(self, tokens: Sequence[int], num_bytes: int) -> list[int]:
-        """Return the bytes that each token writes of so many in all; a space that is put before a text is none."""
+        """Return the number of bytes of each token, `num_bytes` in total, without a space prepended to it."""
         sizes: list[int] = self.token_sizes[np.asarray(tokens, dtype=np.int64)].tolist()
         added = sum(sizes) - num_bytes
         for place, size in enumerate(sizes):
@@ -88,7 +88,7 @@ class TextProcessor:
         return sizes
 
     def encode_conversation(self, conversation: Conversation) -> Stretch:
-        """Return the tokens of a conversation, and which of them the assistant writes."""
+        """Return the tokens of a conversation, with those that the assistant writes marked."""
         assert self.chat is not None
         found, is_answer = conversation_tokens(self.tokenizer, self.chat, conversation.messages)
         answers = [message.content for message in conversation.messages if message.role == "assistant"]
@@ -115,27 +115,27 @@ class TextProcessor:
 
     @classmethod
     def load(cls, folder: Path) -> TextProcessor:
-        """Read what `save` wrote."""
+        """Read a processor written by `save`."""
         described = Processor.model_validate_json((folder / DESCRIPTION).read_bytes())
         tokenizer = open_tokenizer(folder / described.tokenizer, described.special)
         return cls(tokenizer, described.decoder_start, described.chat)
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: int, subwords: Subwords, has_chat: bool) -> TextProcessor:
-        """Learn subwords; the marks of conversations are among them, so that any model can learn these later."""
+        """Learn subwords; the role tokens are included, so that any model can learn conversations later."""
         tokenizer = Tokenizer.learn(texts, vocabulary, subwords, ROLE_TOKENS)
         return cls(tokenizer, tokenizer.special.bos, SIXFOLD_TEMPLATE if has_chat else None)
 
     @classmethod
     def of_base(cls, folder: Path, info: ModelInfo, has_chat: bool) -> TextProcessor:
-        """Return that of a model to fine-tune, with a template if it is to learn conversations and has none."""
+        """Return the base's processor, with a template added if there are conversations and it has none."""
         own, tokenizer = info.processors["text"], load_any_tokenizer(folder, info)
         chat = own.chat or (template_for(tokenizer) if has_chat else None)
         return cls(tokenizer, own.decoder_start, chat)
 
 
 def template_for(tokenizer: AnyTokenizer) -> ChatTemplate:
-    """Return the template of our own models, or one in plain words for a tokenizer without its marks."""
+    """Return the template of Sixfold's models, or one in plain words if the tokenizer lacks the role tokens."""
     if isinstance(tokenizer, Tokenizer) and len(tokenizer.encode_parts([*SIXFOLD_TEMPLATE.parts([])])) == 1:
         return SIXFOLD_TEMPLATE
     end = tokenizer.pieces([tokenizer.special.eos])[0]

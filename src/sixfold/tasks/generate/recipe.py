@@ -1,4 +1,4 @@
-"""The recipe of a model that goes on with text."""
+"""The recipe of a model that continues text."""
 
 from __future__ import annotations
 
@@ -24,30 +24,34 @@ class DataConfig(BaseModel):
     vocabulary: int = Field(8000, ge=262, le=1_000_000, description="number of subwords")
     subwords: Subwords = "bpe"
     documents: str = Field("auto", min_length=1, description=SEPARATORS)
-    context: int = Field(256, ge=2, le=65536, description="tokens of a row, and so the most that one token sees")
+    context: int = Field(
+        256, ge=2, le=65536, description="tokens per row, which is the most context that a token sees"
+    )
     crosses_documents: bool = Field(
         True, description="whether a token also sees the documents before its own in a row"
     )
-    valid_bytes: int = Field(200_000, ge=1, description="held out of the text when no --valid is given, at most")
+    valid_bytes: int = Field(
+        200_000, ge=1, description="bytes of text held out for validation without --valid, at most"
+    )
 
 
 class ModelConfig(DecoderOnlyArchitecture):
-    """What is trained."""
+    """The model to train."""
 
     def config(self, vocabulary: int) -> DecoderOnlyConfig:
-        """Return the configuration for so many tokens."""
+        """Return the configuration for a vocabulary of this size."""
         return DecoderOnlyConfig(**self.model_dump(), vocabulary=vocabulary)
 
 
 class GenerateTrainConfig(TrainConfig):
-    """How to train a model that goes on with text."""
+    """How to train a model that continues text."""
 
-    optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam, or adamw: with weight decay")
+    optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam, or adamw for weight decay")
     valid_tokens: int = Field(32_000, ge=1, description="held-out tokens that one validation reads")
 
 
 class GenerateRecipe(Recipe):
-    """All the choices of a run."""
+    """All choices of a run."""
 
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig.model_validate(PRESETS["gpt2"].model_dump())
@@ -56,7 +60,7 @@ class GenerateRecipe(Recipe):
 
     @model_validator(mode="after")
     def check_positions(self) -> GenerateRecipe:
-        """Refuse rows that are longer than the positions of the model."""
+        """Refuse rows that are longer than the model's positions."""
         if self.data.context > self.model.max_positions:
             raise ConfigError(
                 f"Rows of data.context={self.data.context:,} tokens need as many positions, but "
@@ -67,7 +71,7 @@ class GenerateRecipe(Recipe):
 
     @classmethod
     def known_keys(cls, part: str) -> list[str]:
-        """Return what can be said in a part, the preset included."""
+        """Return the known keys of a part, the preset included."""
         return super().known_keys(part) + (["preset"] if part == "model" else [])
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One pass over text or conversations: what there is, and an even sample of it."""
+"""One pass over text or conversations: counts, and an evenly spaced sample."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Examples = Texts | Conversations
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass found: enough to plan with."""
+    """The result of the pass, which the plan is based on."""
 
     num_examples: int  # stretches of text, or conversations
     num_documents: int
     num_characters: int
     num_bytes: int
-    smallest_hash: int  # of a document
+    smallest_hash: int  # of all documents
     sample: Sequence[Piece | Conversation]
     separation: str  # how documents are separated, in words
     left_out: tuple[Path, ...]
@@ -42,12 +42,12 @@ class Survey:
 
 
 def texts_of(example: Piece | Conversation) -> list[str]:
-    """Return the text of a stretch, or what was said."""
+    """Return the text of a stretch, or the messages of a conversation."""
     return [example.text] if isinstance(example, Piece) else [message.content for message in example.messages]
 
 
 def survey(examples: Examples, on_progress: OnProgress) -> Survey:
-    """Count what there is, and keep a sample."""
+    """Count the text, and keep a sample."""
     if isinstance(examples, Conversations):
         return survey_conversations(examples, on_progress)
     sample = EvenSample[Piece](SAMPLE_STRETCHES)
@@ -63,8 +63,8 @@ def survey(examples: Examples, on_progress: OnProgress) -> Survey:
         on_progress(sample.num_offered)
     if characters < FEWEST_CHARACTERS:
         raise DataError(
-            f"There are {characters:,} characters: too few to train on; {FEWEST_CHARACTERS:,} are needed.",
-            "For text to try with: sixfold corpus wikitext-2",
+            f"There are only {characters:,} characters; at least {FEWEST_CHARACTERS:,} are needed for training.",
+            "To get text for a first try: sixfold corpus wikitext-2",
         )
     return Survey(
         sample.num_offered, documents, characters, num_bytes, smallest, sample.items, examples.separation,
@@ -86,7 +86,7 @@ def survey_conversations(conversations: Conversations, on_progress: OnProgress) 
     count = sample.num_offered
     if count < FEWEST_CONVERSATIONS:
         raise DataError(
-            f"There are {count} conversations: too few to train on; at least {FEWEST_CONVERSATIONS} are needed."
+            f"There are only {count} conversations; at least {FEWEST_CONVERSATIONS} are needed for training."
         )
     return Survey(
         count, count, characters, num_bytes, smallest, sample.items, "", conversations.left_out,
@@ -110,6 +110,6 @@ def hash_of(text: str) -> int:
 
 
 def hash_of_conversation(conversation: Conversation) -> int:
-    """Return a 64-bit number that depends on what was first said to the assistant."""
+    """Return a 64-bit number that depends on the first message to the assistant."""
     [first, *_] = [message.content for message in conversation.messages if message.role != "system"]
     return hash_of(first)

@@ -1,4 +1,4 @@
-"""Validation: loss, perplexity and bits per byte of held-out rows, and a text that the model writes."""
+"""Validation: loss, perplexity and bits per byte of held-out rows, and a sample of the model's text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sixfold.tasks.generate.learner import GenerateLearner
 
 TOKENS_AT_ONCE = 8192
-CHANCE = 0.002  # bits per byte; what tells two validations on the same text apart
-PROMPT_TOKENS, SAMPLE_TOKENS = 32, 40  # of the text to look at
+CHANCE = 0.002  # bits per byte: a smaller difference between two validations may be chance
+PROMPT_TOKENS, SAMPLE_TOKENS = 32, 40  # of the sample
 HOW_TO_DRAW = GenerateOptions(max_tokens=SAMPLE_TOKENS, temperature=0.7, top_p=0.95, seed=1)
 
 
@@ -61,7 +61,7 @@ class TextValidator:
 
     @torch.no_grad()
     def measure(self, model: nn.Module, check: Check) -> Scores:
-        """Return the bits per byte, and a continuation of a held-out beginning to look at."""
+        """Return the bits per byte, and a continuation of held-out text as a sample."""
         total, targets = self.total(model, check)
         return Scores(
             "bits per byte",
@@ -75,7 +75,7 @@ class TextValidator:
         )
 
     def sample(self, model: DecoderOnly) -> Sample:
-        """Return the beginning of a held-out text, how the model goes on, and how the text does."""
+        """Return the beginning of a held-out text, the model's continuation, and the text's own."""
         record = self.records.values[len(self.records.ids) // 2]
         tokens = record["tokens"].tolist()
         begin = int(record["answer"].argmax()) if "answer" in record else min(PROMPT_TOKENS, len(tokens) // 2)
@@ -96,5 +96,5 @@ class TextValidator:
 
 
 def counted_bytes(learner: GenerateLearner, record: dict[str, np.ndarray]) -> int:
-    """Return the bytes of the text that the targets of a row write."""
+    """Return the number of bytes of a row's targets."""
     return int(record["sizes"][1:][learner.targets(record) >= 0].sum())

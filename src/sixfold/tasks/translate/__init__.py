@@ -1,4 +1,4 @@
-"""Translate: pairs of text in, an encoder-decoder that translates out (the paper)."""
+"""The task translate: from pairs of text to an encoder-decoder that translates (the paper)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Translate:
         return len(inputs) == 1 and bool(kinds_of(inputs) & {"pairs", "pairs or texts"})
 
     def read(self, inputs: Inputs, overrides: Overrides) -> Pairs:
-        """Open parallel text, in the languages that are asked for."""
+        """Open parallel text in the requested languages."""
         return open_pairs(*inputs, languages=asked_languages(overrides.get("data", {}).get("languages")))
 
     def check(self, request: CheckRequest, on_progress: OnProgress) -> Report:
@@ -75,7 +75,7 @@ class Translate:
         return survey(examples, seed, on_progress)
 
     def propose(self, survey: Survey, overrides: Overrides, device: str, core_speed: float) -> Plan:
-        """Choose everything that the user did not."""
+        """Choose everything that the user left open."""
         return choose(survey, overrides, device, core_speed)
 
     def accepts(self, base: ModelInfo) -> bool:
@@ -87,11 +87,11 @@ class Translate:
         return inherit(base, languages_of(examples), overrides)
 
     def propose_fine_tuning(self, survey: Survey, base: Base, overrides: Overrides) -> Plan:
-        """Choose how carefully to change a model."""
+        """Choose the recipe of fine-tuning."""
         return choose_fine_tuning(survey, base, overrides)
 
     def fit(self, survey: Survey, recipe: TranslateRecipe, base: Base | None) -> Tokenizer:
-        """Learn one vocabulary for both languages, or take that of the model to fine-tune."""
+        """Learn one vocabulary for both languages, or take the base's."""
         if base is not None:
             return load_tokenizer(base.folder, base.info)
         return learn_tokenizer(survey.sample, recipe.data)
@@ -119,14 +119,14 @@ class Translate:
         return prepare_sample(folder, given, most)
 
     def facts(self, examples: Pairs, base: Base | None) -> dict[str, Json]:
-        """Return the languages: by the names of the files, or those of the model to fine-tune."""
+        """Return the languages, from the names of the files or from the base."""
         named = languages_of(examples)
         if base is not None and not any(named):
             named = (base.info.languages.source, base.info.languages.target)
         return {"languages": [*named]}
 
     def learner(self, recipe: TranslateRecipe, processor: Tokenizer) -> TranslateLearner:
-        """Return what the loop sees."""
+        """Return the learner for the loop."""
         return TranslateLearner(recipe, processor)
 
     def publish(self, folder: Path, published: Published) -> None:
@@ -155,14 +155,14 @@ class Translate:
         save_model(folder, info, published.members, tokenizer, card)
 
     def open(self, opening: Opening) -> Translator:
-        """Return the translator of a model folder."""
+        """Open a model folder as a translator."""
         return load(opening.folder, opening.device, opening.partners, opening.precision, opening.num_workers)
 
 
 def languages_of(examples: Pairs) -> tuple[str, str]:
-    """Return the languages that the user or the file names, or those of names such as train.en and train.de.
+    """Return the languages that the user or the file states, or those of file names such as train.en and train.de.
 
-    They are empty where nothing tells them.
+    They are empty if nothing states them.
     """
     if examples.sides and examples.sides != ("source", "target"):
         return examples.sides

@@ -1,4 +1,4 @@
-"""Augmentation: short pairs concatenated to longer ones, as a seed decides."""
+"""Augmentation: short pairs are concatenated to longer ones, determined by a seed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from sixfold.tasks.translate.recipe import DataConfig
 
-MOST_CONCATENATED = 3  # pairs in one row
+MOST_CONCATENATED = 3  # pairs per row
 
 
 class IdPair(NamedTuple):
-    """The token ids of a pair, without special ones."""
+    """The token ids of a pair, without special tokens."""
 
     source: list[int]
     target: list[int]
@@ -23,7 +23,7 @@ IdPairs = list[IdPair]
 
 
 def augment(ids: IdPairs, data: DataConfig, seed: int) -> IdPairs:
-    """Return the pairs of a batch, concatenated in as many batches as the recipe says."""
+    """Return the pairs of a batch, concatenated in the recipe's fraction of batches."""
     random = np.random.default_rng(seed)
     if random.random() < data.concatenate:
         return concatenate(ids, int(random.integers(2, MOST_CONCATENATED + 1)), data.max_tokens)
@@ -31,9 +31,9 @@ def augment(ids: IdPairs, data: DataConfig, seed: int) -> IdPairs:
 
 
 def concatenate(ids: IdPairs, count: int, max_tokens: int) -> IdPairs:
-    """Return rows of `count` pairs each, one after the other, unless they would be longer than `max_tokens`.
+    """Concatenate `count` pairs to each row, unless it would be longer than `max_tokens`.
 
-    Pairs of one batch have about the same length, so the rows made of them have too.
+    The pairs of a batch have similar lengths, so the rows have too.
     """
     longest = max(max(len(pair.source), len(pair.target)) for pair in ids)
     if count * longest > max_tokens:

@@ -11,7 +11,7 @@ from sixfold.training.card import base_rows, file_names, how_it_was_made
 
 
 def model_card(info: ModelInfo, parameters: int) -> str:
-    """Describe a model, what it was made from and how to use it."""
+    """Describe a model, its training and how to use it."""
     languages = f"{info.languages.source or 'source'} → {info.languages.target or 'target'}"
     validation = info.scores.get("validation")
     scores = validation if isinstance(validation, dict) else {}

@@ -1,7 +1,7 @@
-"""The plan of a fine-tuning: small steps from a model that can translate already, so that it stays one.
+"""The plan for fine-tuning a translation model: a small learning rate, so that it keeps what it has learned.
 
-What the base is decides its shape, its tokenizer and how it is searched; what is chosen here is how carefully it
-is changed. The figures behind the rate, the length and the bound of what may be forgotten are in `docs/log.md`.
+The base decides shape, tokenizer and decoding defaults; the plan chooses how to train. The measurements behind the
+learning rate, the length and the bound on forgetting are in `docs/log.md`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.base import Base, refuse_changed_base
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
-RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # a tenth, or less, of what the plan takes for new models
+RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # at most a tenth of the plan's rate for new models
 MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs are repeated more often; many need only a few epochs
 FEWEST_STEPS = 100
-VALIDATIONS = 10  # spread over the run, so that the one before forgetting begins is among them
-LEAST_DROPOUT = 0.1  # few pairs are seen many times, whatever dropout the base was trained with
+VALIDATIONS = 10  # spread over the run, to have one before forgetting begins
+LEAST_DROPOUT = 0.1  # because few pairs are seen many times, whatever dropout the base had
 MAX_FORGETTING = 1.0  # BLEU of greedy translations of the base's own validation text
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 
@@ -42,20 +42,20 @@ def inherit(base: Base, languages: Sequence[str], overrides: Overrides) -> Overr
 
 
 def refuse_other_languages(base: Base, languages: Sequence[str]) -> None:
-    """Refuse text whose file names say other languages than the base translates."""
+    """Refuse text in other languages, by the names of its files, than the base translates."""
     own = (base.info.languages.source, base.info.languages.target)
     if tuple(languages) == own or not all(LANGUAGE.fullmatch(code) for code in (*own, *languages)):
         return
     raise ConfigError(
-        f"The model in {base.folder} translates {own[0]} → {own[1]}, and this text is {languages[0]} → "
-        f"{languages[1]} by the names of its files.",
+        f"The model in {base.folder} translates {own[0]} → {own[1]}, but this text is {languages[0]} → "
+        f"{languages[1]}, by the names of its files.",
         "Give the two texts in the other order." if tuple(languages[::-1]) == own else
-        f"Fine-tune with {own[0]} and {own[1]}, or name the files like text.{own[0]} if they hold that language.",
+        f"Give {own[0]} and {own[1]} text, or if it is that, name the files text.{own[0]} and text.{own[1]}.",
     )  # fmt: skip
 
 
 def refuse_contradictions(overrides: Overrides) -> None:
-    """Refuse to change what the base's weights were made with."""
+    """Refuse settings that the base's weights depend on."""
     refuse_changed_base(overrides, ("vocabulary", "subwords"))
     if overrides.get("train", {}).get("initialise") == "cooccurrence":
         raise ConfigError(
@@ -64,14 +64,14 @@ def refuse_contradictions(overrides: Overrides) -> None:
 
 
 def choose_fine_tuning(surveyed: Survey, base: Base, overrides: Overrides) -> Plan:
-    """Choose everything that neither the user nor the base decided."""
+    """Choose everything that neither the user nor the base decides."""
     automatic = choices(surveyed, overrides)
     recipe = make_recipe(TranslateRecipe, merge(TranslateRecipe, automatic, overrides))
     return Plan(recipe, tuple(explain(surveyed, base, recipe)), warnings=())
 
 
 def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
-    """Return the automatic recipe for fine-tuning a model of that shape."""
+    """Return the automatic recipe for fine-tuning a model of this shape."""
     d_model, minutes = int(str(overrides["model"]["d_model"])), minutes_of(overrides)
     batch_tokens = 1024 if d_model <= 256 else 4096
     epoch_steps = surveyed.num_examples * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1) / batch_tokens
@@ -92,12 +92,12 @@ def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
 
 
 def usual_epochs(pairs: int) -> float:
-    """Return how many passes to make where time is no matter: the fewer the pairs, the more."""
+    """Return the epochs of a run without a time budget: the fewer the pairs, the more."""
     return max(FEWEST_EPOCHS, min(MOST_EPOCHS, MOST_EPOCHS * (1000 / pairs) ** 0.5))
 
 
 def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[str]:
-    """Yield what will be done, each with its reason."""
+    """Yield the choices, each with its reason."""
     model, train, decode = recipe.model, recipe.train, recipe.decode
     yield (
         f"{surveyed.num_examples:,} pairs, on average {surveyed.source_characters:.0f} and "
@@ -105,20 +105,20 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
     )
     several = f"{model.ensemble} models of " if model.ensemble > 1 else ""
     yield (
-        f"fine-tunes {base.name}: {several}{model.encoder_layers} + {model.decoder_layers} layers of width "
-        f"{model.d_model} and {recipe.data.vocabulary:,} subwords are kept, because the weights are made for them"
+        f"fine-tunes {base.name}, whose {several}{model.encoder_layers} + {model.decoder_layers} layers of width "
+        f"{model.d_model} and {recipe.data.vocabulary:,} subwords are kept, because its weights depend on them"
     )
-    yield "starts from the base's weights, without co-occurrence initialisation, which would overwrite them"
-    yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
+    yield "starts from the base's weights, so embeddings are not initialised from word co-occurrence"
+    yield f"learning rate {train.learning_rate:g}: a higher one makes a model forget what it was trained on"
     yield f"dropout {model.dropout:g} from the first step, because the same pairs are seen many times"
     length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     yield f"trains for {length}, {train.batch_tokens:,} tokens a step; the learning rate falls linearly to zero"
     own = decode_config(base.info)
     why = ", as the base does" if (decode.beam, decode.length_penalty) == (own.beam, own.length_penalty) else ""
     yield f"translates with beam {decode.beam} and length penalty {decode.length_penalty}{why}"
-    yield "scores the base first, and keeps its weights unless a model scores at least as well"
+    yield "scores the base first, and keeps the base's weights if no model scores at least as well"
     if train.max_forgetting:
         yield (
-            f"keeps no model that loses over {train.max_forgetting:g} BLEU on the base's own validation text, if "
-            "its training folder is there"
+            f"keeps no model that loses more than {train.max_forgetting:g} BLEU on the base's own validation "
+            "text, if the base's training folder is there"
         )

@@ -1,4 +1,4 @@
-"""Sentences that a model was validated on, to try it with; they are there as long as its training folder is."""
+"""Example sentences for a model, from the validation text in its training folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 50
 
 
 def held_out(training: Path, tokenizer: Tokenizer) -> list[str]:
-    """Return sentences the model was validated on; none if the training folder is gone, or a next model's."""
+    """Return sentences the model was validated on; none if the training folder is missing or another model's."""
     own = training / "tokenizer.model"
     if not own.is_file() or own.read_bytes() != tokenizer.model:
         return []

@@ -1,11 +1,11 @@
-"""Co-occurrence initialisation: tokens that stand in each other's translations begin with similar vectors.
+"""Co-occurrence initialisation: tokens that occur in each other's translations start with similar embeddings.
 
-With random embeddings a model spends much of a short training finding out which words belong together. Counting
-tells that in seconds: two tokens that occur in a pair more often than by chance (positive pointwise mutual
-information) are tied, and the leading eigenvectors of all these ties are vectors in which a word lies near its
-translation. The one matrix is both the dictionary and the output layer, so the decoder's attention to the source
-begins by carrying what it sees straight through, and self-attention begins by looking at what is alike and near
-(Trockman and Kolter, 2023, found trained matrices to be close to such identities).
+With random embeddings a model spends much of a short training run on finding out which words translate each other.
+Counting tells that in seconds: the positive pointwise mutual information (PMI⁺) of two tokens says how much more
+often they occur in a pair than by chance, and the leading eigenvectors of the PMI⁺ matrix give vectors in which a
+word is close to its translation. The embedding matrix is also the output layer, so cross-attention starts by
+copying what it attends to, and self-attention starts by attending to similar and nearby tokens (Trockman and
+Kolter, 2023, found trained matrices close to such identities).
 
 Shapes: C tokens counted, d_model width, K eigenvectors.
 """
@@ -22,27 +22,27 @@ from sixfold.data.shards import Corpus
 from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.nn.layout import AttentionWeights, layers_of
 
-MOST_PAIRS = 200_000  # enough to count; more would only take longer
-MOST_TOKENS = 8192  # the most frequent: the rest are too rare to be counted, and the table grows with the square
-DOUBT = 5.0  # occurrences together at which a tie counts half
-ROWS = 256  # of the table, computed at a time: its copies would be what a training needs most memory for
-EXTRA_VECTORS, ITERATIONS = 32, 4  # of the search for eigenvectors
+MOST_PAIRS = 200_000  # enough for counting
+MOST_TOKENS = 8192  # the most frequent: the rest are too rare, and the matrix grows quadratically
+DOUBT = 5.0  # joint occurrences at which the PMI counts half
+ROWS = 256  # of the matrix, computed at a time: copies of the whole would be the peak of memory use
+EXTRA_VECTORS, ITERATIONS = 32, 4  # of subspace iteration
 
 
 @torch.no_grad()
 def initialise_from_cooccurrence(members: Sequence[EncoderDecoder], corpus: Corpus) -> None:
-    """Set the embeddings from what occurs together in the corpus, and begin attention near the identity."""
+    """Initialise the embeddings from co-occurrence in the corpus, and attention close to the identity."""
     tied = ties(corpus, min(members[0].config.vocabulary, MOST_TOKENS))
     for member in members:
         initialise_member(member, tied)
 
 
 def initialise_member(model: EncoderDecoder, tied: Tensor) -> None:
-    """Start one Transformer; each of several gets the same vectors in a rotation of its own."""
+    """Initialise one model; each member of an ensemble gets the same vectors in another rotation."""
     weight = model.head.weight
     vectors, is_known = word_vectors(tied, weight.size(1))
     known = is_known.nonzero()[:, 0].to(weight.device)
-    weight[known] = vectors[is_known].to(weight)  # of length one, as random ones are on average
+    weight[known] = vectors[is_known].to(weight)  # of length 1, as random ones are on average
     for layer in layers_of(model.encoder):
         look_for_the_alike(layer.self_attention)
     for layer in layers_of(model.decoder):
@@ -52,7 +52,7 @@ def initialise_member(model: EncoderDecoder, tied: Tensor) -> None:
 
 
 def ties(corpus: Corpus, num_tokens: int) -> Tensor:
-    """Return how strongly each two tokens (C, C) are tied: PMI⁺ over the pairs, less where it rests on few."""
+    """Return the PMI⁺ of each two tokens (C, C), discounted where they occur together rarely."""
     num_pairs = min(len(corpus), MOST_PAIRS)
     together = np.zeros((num_tokens, num_tokens), dtype=np.float32)  # source token, target token
     in_source, in_target = (np.zeros(num_tokens, dtype=np.float32) for _ in range(2))
@@ -71,10 +71,10 @@ def ties(corpus: Corpus, num_tokens: int) -> Tensor:
 
 
 def word_vectors(tied: Tensor, d_model: int) -> tuple[Tensor, Tensor]:
-    """Return a vector of length one for each token (C, d_model), and which tokens (C,) have any ties.
+    """Return a vector of length 1 for each token (C, d_model), and which tokens (C,) have any positive PMI.
 
-    The vectors are the leading eigenvectors, each times the root of its eigenvalue, so that their products come
-    close to the ties; a random rotation spreads them over all of d_model.
+    The vectors are the leading eigenvectors times the square roots of their eigenvalues, so that their products
+    approximate the matrix; a random rotation spreads them over all of d_model.
     """
     values, eigenvectors = leading_eigenvectors(tied, min(d_model, len(tied)))
     rotation = torch.linalg.qr(torch.randn(d_model, d_model)).Q[: len(values)]
@@ -86,7 +86,7 @@ def word_vectors(tied: Tensor, d_model: int) -> tuple[Tensor, Tensor]:
 def leading_eigenvectors(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the largest positive eigenvalues (K,) of a symmetric matrix and their vectors (C, K), K ≤ count.
 
-    By subspace iteration from a random start: exact for what dominates, which is all that is needed here.
+    Uses subspace iteration from a random start, which is accurate for the dominant ones; no more is needed here.
     """
     basis = torch.randn(len(matrix), min(len(matrix), count + EXTRA_VECTORS))
     for _ in range(ITERATIONS):
@@ -99,12 +99,12 @@ def leading_eigenvectors(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def look_for_the_alike(attention: AttentionWeights) -> None:
-    """Begin W^Q and W^K as the identity: similar vectors, and similar positions, attend to each other."""
+    """Set W^Q and W^K to the identity: similar vectors, and similar positions, attend to each other."""
     nn.init.eye_(attention.query.weight)
     nn.init.eye_(attention.key.weight)
 
 
 def carry_through(attention: AttentionWeights) -> None:
-    """Begin W^V and W^O as the identity: what is attended to passes on as it is."""
+    """Set W^V and W^O to the identity: attention copies what it attends to."""
     nn.init.eye_(attention.value.weight)
     nn.init.eye_(attention.output.weight)

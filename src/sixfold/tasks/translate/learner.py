@@ -1,4 +1,4 @@
-"""What the training loop sees of translation: batches of pairs, the loss of a target token, and BLEU.
+"""The learner of translation: batches of pairs, the loss of the target tokens, and BLEU.
 
 Shapes: B rows, M source positions, T target positions, N target tokens that are not padding.
 """
@@ -41,11 +41,11 @@ class TranslateLearner:
             initialise_from_cooccurrence(members, corpus)
 
     def sizes(self, corpus: Corpus) -> Sizes:
-        """Return the tokens of source and target, with their end tokens."""
+        """Return the lengths of source and target, with their end tokens."""
         return corpus.lengths + NUM_SPECIAL
 
     def collate(self, records: Records, seed: int) -> Batch:
-        """Augment and pad pairs: source (B, M), the decoder's input and what it should answer (B, T)."""
+        """Augment and pad pairs: source (B, M), the decoder's input and its targets (B, T)."""
         special = self.tokenizer.special
         ids = [IdPair(record["source"].tolist(), record["target"].tolist()) for record in records.values]
         ids = augment(ids, self.recipe.data, seed)
@@ -58,7 +58,7 @@ class TranslateLearner:
         return Batch(tensors, int((tensors["target_out"] != special.pad).sum()), records.ids)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Return the loss summed over the target tokens; padding is left out before the projection."""
+        """Return the loss summed over the target tokens; padding is removed before the projection."""
         assert isinstance(model, EncoderDecoder)
         source, target_in, target_out = (batch.tensors[name] for name in ("source", "target_in", "target_out"))
         targets = target_out.flatten()

@@ -1,4 +1,4 @@
-"""The plan: what to train, chosen from the corpus and the machine, with the reason for each choice."""
+"""The plan for a new model: chosen from the corpus and the machine, with the reason for each choice."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
 
-UNLIMITED = 10**9  # steps of a run that the clock ends
-CHARACTERS_A_TOKEN = 4.2  # about, for the vocabularies chosen here
-FEWEST_EPOCHS = 8  # with less time than this many passes of the small model, a quicker one learns more
-FEW_PAIRS, FEW_WORDS = 2000, 3300  # what a narrow model has room for
-MANY_PAIRS, MANY_EPOCHS = 100_000, 20  # with both, a wider one learns more of them
+UNLIMITED = 10**9  # steps of a run with a time budget
+CHARACTERS_A_TOKEN = 4.2  # approximately, for the vocabularies chosen here
+FEWEST_EPOCHS = 8  # if time allows fewer epochs of the small model, a faster one learns more
+FEW_PAIRS, FEW_WORDS = 2000, 3300  # the capacity of a narrow model
+MANY_PAIRS, MANY_EPOCHS = 100_000, 20  # with both, a wider model learns more
 FEWEST_SUBWORDS, A_FEW, WORDS_A_CHARACTER = 2000, 5, 4
-WIDE_SPREAD = 1.6  # of `Survey.spread`: most words are in texts longer than most texts
-CONCATENATE = 0.4  # of the batches above that spread, so that the many short texts also teach long ones
+WIDE_SPREAD = 1.6  # of `Survey.spread`: most words are in texts that are longer than most texts
+CONCATENATE = 0.4  # fraction of batches above that spread, so that short texts teach long ones too
 LENGTH_PENALTY = 1.2  # small models tend to drop words; a higher penalty than the paper's 0.6 counters it
 LONG = 25  # epochs
-EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # below about this, further training gains more than an ensemble
-MOVING_AVERAGE = 0.998  # decay; it is validated beside the current weights, and the better of both is kept
-OFTEN_SEEN = 15  # epochs from which on it pays; in shorter runs it lags behind
-DROPOUT_WARMUP = 0.6  # of the run; dropout is needed when a text comes again, and slows learning while it is new
+EPOCHS_A_MEMBER, STEPS_A_MEMBER = 60, 4000  # approximately: with less, longer training gains more than an ensemble
+MOVING_AVERAGE = 0.998  # decay; validated along with the current weights, and the better of both is kept
+OFTEN_SEEN = 15  # epochs from which on it helps; in shorter runs it lags behind
+DROPOUT_WARMUP = 0.6  # of the run; dropout helps when text is seen again, and slows learning while it is new
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model to choose, and how it is trained."""
+    """A model size that the plan may choose, and how to train it."""
 
     model: dict[str, Json]
     batch_tokens: int
     learning_rate: float
-    speed: int  # target tokens a second on one core, about, at the reference speed
-    epochs: int = 30  # over 29,000 pairs, where time is no matter
-    own: Overrides = field(default_factory=dict)  # where it differs from what is chosen for all
+    speed: int  # approximate target tokens per second on one core of the reference speed
+    epochs: int = 30  # over 29,000 pairs, without a time budget
+    own: Overrides = field(default_factory=dict)  # choices that differ from those for all sizes
 
 
 TINY = Size({"preset": "tiny"}, batch_tokens=1024, learning_rate=2e-3, speed=5500, epochs=60)
@@ -66,7 +66,7 @@ BASE = Size(
 
 
 def choose(surveyed: Survey, overrides: Overrides, device: str = "cpu", core_speed: float = 1.0) -> Plan:
-    """Choose everything the user did not, for a core of `core_speed` times the reference speed."""
+    """Choose everything that the user left open, for a core of `core_speed` times the reference speed."""
     automatic = choices(surveyed, minutes_of(overrides), requested_models(overrides), device, core_speed)
     if has_own_shape(overrides):
         automatic["model"] = {}
@@ -77,13 +77,13 @@ def choose(surveyed: Survey, overrides: Overrides, device: str = "cpu", core_spe
 
 
 def requested_models(overrides: Overrides) -> int:
-    """Return how many models the user asks for, or 0 to let the plan choose; the recipe refuses other values."""
+    """Return the number of models that the user requests, or 0 to let the plan choose."""
     members = overrides.get("model", {}).get("ensemble", 1 if has_own_shape(overrides) else 0)
     return max(0, members) if isinstance(members, int) else 0
 
 
 def choices(surveyed: Survey, minutes: float, members: int, device: str, core_speed: float) -> Overrides:
-    """Return the automatic recipe for so many models (0: the plan chooses how many)."""
+    """Return the automatic recipe for this many models (0: the plan chooses)."""
     pairs, budget = surveyed.num_examples, minutes * core_speed if device == "cpu" else 0.0
     epoch_tokens = pairs * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1)
     size = size_for(surveyed, affordable(SMALL, budget, epoch_tokens), device)
@@ -113,23 +113,23 @@ def choices(surveyed: Survey, minutes: float, members: int, device: str, core_sp
 
 
 def affordable(size: Size, minutes: float, epoch_tokens: float) -> float:
-    """Return how many epochs a model of that size can make in that time on every core at the reference speed."""
+    """Return the epochs that a model of this size can train in this time on all cores at the reference speed."""
     return minutes * 60 * num_cores() * size.speed / epoch_tokens
 
 
 def usual_epochs(size: Size, pairs: int) -> float:
-    """Return how many passes to make where time is no matter: the fewer the pairs, the more."""
+    """Return the epochs of a run without a time budget: the fewer the pairs, the more."""
     return max(5.0, min(80.0, size.epochs * (29_000 / pairs) ** 0.5))
 
 
 def members_for(epochs: float, steps: float) -> int:
-    """Return how many models to train in a time in which one would make so many epochs and steps."""
+    """Return how many models to train in the time in which one would train for these epochs and steps."""
     affordable_members = min(epochs / EPOCHS_A_MEMBER, steps / STEPS_A_MEMBER)
     return pick(affordable_members, ((2, 1), (4, 2)), 4)
 
 
 def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
-    """Return what to train, if the small model could pass over the text so many times (0: often enough)."""
+    """Return the size to train, given the epochs that the small model could train for (0: enough)."""
     pairs = surveyed.num_examples
     if pairs >= 1_000_000 and device != "cpu":
         return BASE
@@ -142,9 +142,9 @@ def size_for(surveyed: Survey, epochs: float, device: str) -> Size:
 
 
 def vocabulary_for(surveyed: Survey) -> int:
-    """Return how many subwords to learn: as many as there are words that occur a few times.
+    """Return the number of subwords to learn: the number of words that occur a few times.
 
-    Where words are not written apart there are few; then the characters count.
+    In text without spaces between words there are few; then the number of characters counts.
     """
     most = pick(surveyed.num_examples, ((500_000, 8000), (2_000_000, 16_000)), 37_000)
     characters: Counter[str] = Counter()
@@ -156,24 +156,24 @@ def vocabulary_for(surveyed: Survey) -> int:
 
 
 def num_common(counted: Counter[str]) -> int:
-    """Return how many different things occur a few times."""
+    """Return the number of items that occur a few times."""
     return sum(times >= A_FEW for times in counted.values())
 
 
 def dropout_for(epochs: float) -> float:
-    """Return how much to drop: the more often a text is seen, the sooner it is memorised."""
+    """Return the dropout: the more often a text is seen, the more it is memorised."""
     return pick(epochs, ((10, 0.0), (15, 0.1), (LONG, 0.2)), 0.3)
 
 
 def warmup_for(size: Size, steps: int, minutes: float) -> int:
-    """Return the steps of warm-up; what a time budget is worth in steps is not known beforehand."""
+    """Return the warm-up steps; with a time budget the number of steps is not known in advance."""
     if minutes and size is not BASE:
         return 100
     return max(20, min(4000 if size is BASE else 400, steps // 20))
 
 
 def explain(surveyed: Survey, recipe: TranslateRecipe, overrides: Overrides) -> Iterator[str]:
-    """Yield what will be trained, with the reason for each choice that the user left to the plan."""
+    """Yield the choices, with the reason for each that the user left to the plan."""
     model, train = recipe.model, recipe.train
     sides = " ({} → {})".format(*surveyed.sides) if surveyed.sides else ""
     yield (
@@ -215,15 +215,15 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, overrides: Overrides) -> 
 
 
 def concerns(pairs: int, parameters: int) -> Iterator[str]:
-    """Yield what a person should know before training on so little text."""
+    """Yield warnings about too little text."""
     if pairs < 2000:
-        yield f"{pairs:,} pairs are very few: the model will know these texts and little else."
+        yield f"{pairs:,} pairs are very few: the model will memorise them and learn little else."
     if parameters > 500 * pairs:
         yield f"{parameters / 1e6:.1f}M parameters are many for {pairs:,} pairs: the model will memorise them."
 
 
 def parameter_count(recipe: TranslateRecipe) -> int:
-    """Return how many parameters the recipe's model has."""
+    """Return the number of parameters of the recipe's model."""
     import torch
 
     with torch.device("meta"):

@@ -1,4 +1,4 @@
-"""From raw pairs to a tokenizer and a prepared corpus: two passes over the text, in bounded memory."""
+"""Prepare a corpus: from raw pairs to a tokenizer and shards, in two passes and bounded memory."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from sixfold.tasks.translate.recipe import DataConfig
 from sixfold.text import Tokenizer
 from sixfold.training.task import Given, Prepared
 
-SAMPLE_PAIRS = 200_000  # pairs that subwords are learned from
-CHUNK_PAIRS = 10_000  # pairs encoded at a time
+SAMPLE_PAIRS = 200_000  # from which subwords are learned
+CHUNK_PAIRS = 10_000  # encoded at a time
 FEWEST_PAIRS = 10
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over the pairs found: enough to plan with."""
+    """The result of the first pass, which the plan is based on."""
 
     num_examples: int
-    source_characters: float  # mean of a line
+    source_characters: float  # mean per line
     target_characters: float
     sample: Reservoir
     smallest_hash: int
-    sides: Languages | None = None  # what source and target are called, if anything says it
+    sides: Languages | None = None  # the languages or keys of source and target, if stated
 
     @property
     def mean_characters(self) -> float:
@@ -45,13 +45,13 @@ class Survey:
 
     @property
     def spread(self) -> float:
-        """How much longer the text is that a word stands in, on average, than a text is: 1 if all are as long."""
+        """The mean length of a word's text relative to the mean length of a text: 1 if all have equal length."""
         lengths = np.array([len(pair.source) for pair in self.sample], dtype=np.float64)
         return float((lengths**2).mean() / max(lengths.mean(), 1.0) ** 2)
 
     @cached_property
     def words(self) -> Counter[str]:
-        """How often each word of both languages stands in the sample."""
+        """The frequency of each word of both languages in the sample."""
         counted: Counter[str] = Counter()
         for pair in self.sample:
             counted.update(pair.source.split())
@@ -60,7 +60,7 @@ class Survey:
 
     @property
     def words_in_use(self) -> float:
-        """Among how many words the choice would be as open if all were as frequent: e to their entropy."""
+        """The effective number of words: the perplexity of the word distribution."""
         counts = np.array([*self.words.values()], dtype=np.float64)
         probabilities = counts / max(counts.sum(), 1.0)
         return float(np.exp(-(probabilities * np.log(probabilities)).sum()))
@@ -73,15 +73,15 @@ def survey(pairs: Pairs, seed: int, on_progress: OnProgress = no_progress) -> Su
     smallest = 2**64
     for count, pair in enumerate(pairs, start=1):
         source, target = source + len(pair.source), target + len(pair.target)
-        if pair.source and pair.target:  # an empty one will be left out, and cannot be all that is held out
+        if pair.source and pair.target:  # an empty pair is left out, so it must not be the only one held out
             smallest = min(smallest, source_hash(pair))
         sample.offer(pair)
         if count % CHUNK_PAIRS == 0:
             on_progress(count)
     if count < FEWEST_PAIRS:
         raise DataError(
-            f"There are {count} pairs: too few to train on; at least {FEWEST_PAIRS} are needed.",
-            "For a corpus to try with: sixfold corpus phrasebook",
+            f"There are only {count} pairs; at least {FEWEST_PAIRS} are needed for training.",
+            "To get a corpus for a first try: sixfold corpus phrasebook",
         )
     return Survey(count, source / count, target / count, sample, smallest, pairs.sides)
 
@@ -99,14 +99,14 @@ def learn_tokenizer(sample: Iterable[Pair], config: DataConfig) -> Tokenizer:
 
 @dataclass
 class Skipped:
-    """Pairs that were left out, and why: nothing is dropped silently."""
+    """The pairs that were left out, and why, because nothing is dropped silently."""
 
     what: str = "pairs"
     empty: list[int] = field(default_factory=list)  # line numbers
     too_long: list[int] = field(default_factory=list)
 
     def sentences(self, max_tokens: int) -> list[str]:
-        """Say in plain words what was left out."""
+        """Return sentences on what was left out."""
         reasons = ((self.empty, "one side is empty"), (self.too_long, f"longer than {max_tokens} tokens"))
         return [
             f"left out {len(lines):,} {self.what}: {why} (the first on line {lines[0]:,})"
@@ -121,9 +121,9 @@ def columns_for(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def prepare(folder: Path, given: Given, on_progress: OnProgress = no_progress) -> Prepared:
-    """Encode all pairs into shards, and say what was left out; without validation pairs, hold some out.
+    """Encode all pairs into shards, and report what was left out; without validation pairs, hold some out.
 
-    They are held out by a hash of their source, so that copies of a sentence fall on one side.
+    Pairs are held out by a hash of the source, so that copies of a sentence are in the same split.
     """
     tokenizer, config = given.processor, given.recipe.data
     refuse_swapped_sides(given.train, given.valid)
@@ -148,17 +148,17 @@ def prepare(folder: Path, given: Given, on_progress: OnProgress = no_progress) -
 
 
 def refuse_swapped_sides(train: Pairs, valid: Pairs | None) -> None:
-    """Raise if validation text has its source where the training text has its target."""
+    """Raise if the validation text has the languages of the training text in the other order."""
     if valid is not None and train.sides and valid.sides == train.sides[::-1]:
         source, target = train.sides
         raise DataError(
-            f"Training text goes from {source} to {target}, but validation text from {target} to {source}.",
+            f"The training text is {source} → {target}, but the validation text is {target} → {source}.",
             f"Name the source first for both: --set 'data.languages=[{source}, {target}]'",
         )
 
 
 def hold_out_threshold(surveyed: Survey, config: DataConfig) -> int:
-    """Return the hash up to which pairs are held out; at least one pair has it."""
+    """Return the hash up to which pairs are held out, so that at least one is."""
     held_out = min(config.valid_pairs, max(1, surveyed.num_examples // 20))
     return max(surveyed.smallest_hash, int(2**64 * held_out / surveyed.num_examples))
 
@@ -176,14 +176,14 @@ def prepare_sample(folder: Path, given: Given, most: int) -> Corpus:
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """Yield the pairs in lists."""
+    """Group pairs into lists."""
     iterator = iter(pairs)
     while chunk := list(islice(iterator, CHUNK_PAIRS)):
         yield chunk
 
 
 def encode(chunk: list[Pair], tokenizer: Tokenizer, max_tokens: int, skipped: Skipped) -> list[Record]:
-    """Turn pairs into token ids, without those that are empty or too long."""
+    """Encode pairs, leaving out those that are empty or too long."""
     sources = tokenizer.encode_batch([pair.source for pair in chunk])
     targets = tokenizer.encode_batch([pair.target for pair in chunk])
     encoded = []
@@ -198,8 +198,10 @@ def encode(chunk: list[Pair], tokenizer: Tokenizer, max_tokens: int, skipped: Sk
 
 
 def refuse_empty(writers: dict[str, ShardWriter], left_out: list[str]) -> None:
-    """Raise if a split ended up with nothing in it."""
+    """Raise if a split is empty."""
     for name, writer in writers.items():
         if writer.num_records == 0:
             reasons = "; ".join(left_out) or "all pairs have the same source"
-            raise DataError(f"No pairs are left for the {name} split: {reasons}.", "See `sixfold check`.")
+            raise DataError(
+                f"No pairs are left for the {name} split: {reasons}.", "Examine the text with sixfold check."
+            )

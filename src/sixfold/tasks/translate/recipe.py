@@ -16,7 +16,7 @@ from sixfold.settings import Former, suggestion
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
-NUM_SPECIAL = 1  # the token that ends a source or a target, or begins the decoder's input
+NUM_SPECIAL = 1  # EOS of the source and the target, or BOS of the decoder's input
 
 
 class DataConfig(BaseModel):
@@ -27,24 +27,26 @@ class DataConfig(BaseModel):
     vocabulary: int = Field(8000, ge=262, le=1_000_000, description="number of subwords, shared by both languages")
     subwords: Subwords = "bpe"
     concatenate: float = Field(0.0, ge=0, le=1, description="fraction of batches whose pairs are concatenated")
-    max_tokens: int = Field(256, ge=1, le=8192, description="pairs with a longer side are left out, and counted")
-    valid_pairs: int = Field(1000, ge=1, description="held out of the training text when no --valid is given")
+    max_tokens: int = Field(
+        256, ge=1, le=8192, description="maximum tokens per side; longer pairs are left out and counted"
+    )
+    valid_pairs: int = Field(1000, ge=1, description="pairs held out for validation without --valid")
     languages: list[str] = Field([], description=MEANING)
 
     @model_validator(mode="after")
     def check_languages(self) -> DataConfig:
-        """Refuse anything but none or two."""
+        """Refuse any other number of languages than none or two."""
         asked_languages(self.languages)
         return self
 
 
 class ModelConfig(Architecture):
-    """What is trained: a shape, and how many models of it."""
+    """The model to train: its shape, and the size of the ensemble."""
 
-    ensemble: int = Field(1, ge=1, le=16, description="how many models are trained as one ensemble")
+    ensemble: int = Field(1, ge=1, le=16, description="number of models, trained as one ensemble")
 
     def config(self, vocabulary: int, pad_id: int = 0) -> EncoderDecoderConfig:
-        """Return the configuration of each of them for so many tokens."""
+        """Return the configuration of a member for a vocabulary of this size."""
         return EncoderDecoderConfig(**self.model_dump(exclude={"ensemble"}), vocabulary=vocabulary, pad_id=pad_id)
 
 
@@ -52,14 +54,14 @@ class TranslateTrainConfig(TrainConfig):
     """How to train a translation model."""
 
     initialise: Literal["random", "cooccurrence"] = Field(
-        "random", description="cooccurrence: embeddings from which words occur together in the pairs"
+        "random", description="random, or cooccurrence: embeddings from word co-occurrence in the pairs"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="ε of label smoothing")
-    valid_sentences: int = Field(500, ge=1, description="held-out sentences that one validation translates")
+    valid_sentences: int = Field(500, ge=1, description="held-out sentences translated per validation")
 
 
 class TranslateRecipe(Recipe):
-    """All the choices of a run; the defaults are the paper's base model."""
+    """All choices of a run; the defaults are the paper's base model."""
 
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
@@ -72,14 +74,18 @@ class TranslateRecipe(Recipe):
         "train.start": Former(now="train.initialise", values={"words": "cooccurrence"}),
         "train.dropout_rise": Former(now="train.dropout_warmup"),
         "train.most_forgotten": Former(now="train.max_forgetting"),
-        "data.subword_dropout": Former(gone="BPE-dropout cost 7 BLEU in as much time (docs/log.md)."),
-        "train.both_ways": Former(gone="training in both directions did not pay for its time (docs/log.md)."),
-        "decode.read_back": Former(gone="noisy-channel reranking did not pay for its time (docs/log.md)."),
+        "data.subword_dropout": Former(
+            gone="with BPE-dropout BLEU was 7 lower at equal training time (docs/log.md)."
+        ),
+        "train.both_ways": Former(
+            gone="training in both directions gained too little for its time (docs/log.md)."
+        ),
+        "decode.read_back": Former(gone="noisy-channel reranking gained too little for its time (docs/log.md)."),
     }
 
     @model_validator(mode="after")
     def check_positions(self) -> TranslateRecipe:
-        """Refuse pairs that are longer than the positions learned for them."""
+        """Refuse pairs that are longer than the learned positions."""
         needed = self.data.max_tokens + NUM_SPECIAL
         if self.model.positions == "learned" and self.model.max_positions < needed:
             raise ConfigError(
@@ -91,7 +97,7 @@ class TranslateRecipe(Recipe):
 
     @classmethod
     def known_keys(cls, part: str) -> list[str]:
-        """Return what can be said in a part, abbreviations included."""
+        """Return the known keys of a part, abbreviations included."""
         return super().known_keys(part) + (["preset", "layers"] if part == "model" else [])
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Validation: loss and BLEU on a bounded part of the held-out pairs."""
+"""Validation: loss and BLEU on a bounded number of held-out pairs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sixfold.text import Tokenizer
 from sixfold.training.task import Check, Sample, Scores
 
 PAIRS_AT_ONCE = 64
-CHANCE = 0.5  # BLEU; what a few hundred greedy translations tell apart by luck
-EXTRA_TOKENS = 20  # a model that has learned little rambles on; it need not do so for long
+CHANCE = 0.5  # BLEU: a smaller difference over a few hundred greedy translations may be chance
+EXTRA_TOKENS = 20  # more than the source has: bounds the output of a model that has learned little
 
 
 class TranslationValidator:
@@ -36,7 +36,7 @@ class TranslationValidator:
 
     @property
     def trained_share(self) -> float:
-        """A model that has learned nothing rambles on to the limit; a trained one ends with the sentence."""
+        """An untrained model decodes up to the length limit; a trained one ends with the sentence."""
         source, target = (sum(map(len, side)) / len(self.ids) for side in zip(*self.ids, strict=True))
         return (target + 1) / (source + EXTRA_TOKENS)
 
@@ -63,7 +63,7 @@ class TranslationValidator:
         return -log_probability / tokens if math.isfinite(log_probability) else math.inf
 
     def measure(self, model: nn.Module, check: Check) -> Scores:
-        """Return the BLEU of greedy translations and one of them to look at."""
+        """Return the BLEU of greedy translations, with one of them as a sample."""
         was_training = model.training
         translator = Translator(
             cast("list[EncoderDecoder]", members_of(model)),
@@ -76,6 +76,6 @@ class TranslationValidator:
             check()
             translations += translator.translate(sources[begin : begin + PAIRS_AT_ONCE])
         model.train(was_training)
-        shown = 3 * len(sources) // 4  # they are sorted by length; a longer one tells more
+        shown = 3 * len(sources) // 4  # sorted by length: a longer one is more informative
         sample = Sample(sources[shown], translations[shown], references[shown])
         return Scores("BLEU", bleu(translations, references).value, CHANCE, "13a, greedy", sample)
