@@ -44,8 +44,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Two text files in, your own translation model out: the Transformer of "
-    '"Attention Is All You Need" as real software.',
+    help='Train and run your own Transformer ("Attention Is All You Need") on your own data: '
+    "models that translate, continue text, classify and more.",
     epilog="Start with: [bold]sixfold demo[/bold]",
 )
 for command in (
@@ -86,7 +86,7 @@ def options(
         bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Hold the options that stand before any command."""
+    """Handle the options before the command."""
     if debug:
         os.environ["SIXFOLD_DEBUG"] = "1"
     prepare()  # before a command imports torch
@@ -95,8 +95,8 @@ def options(
 def main() -> None:
     """Run the command line: 0 done, 1 the work failed, 2 the request or input was wrong."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # UTF-8 whatever the locale says (FAULTS 42)
-            # A path that a C locale could not read goes out as the bytes it came in as.
+        if hasattr(stream, "reconfigure"):  # UTF-8 in any locale (FAULTS 42)
+            # A path that a C locale cannot decode is written as the bytes it was read as.
             stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     show_former_keys()
     let_threads_sleep()
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def show_former_keys() -> None:
-    """Print the warning that a key has another name now the way a person can use it."""
+    """Print warnings about former names of keys like other messages."""
     usual = warnings.showwarning
 
     @wraps(usual)
@@ -129,7 +129,7 @@ def show_former_keys() -> None:
 
 
 def report(error: SixfoldError) -> int:
-    """Print an error of ours the way a person can use it, and return the exit code."""
+    """Print an error with its hint, and return the exit code."""
     if os.environ.get("SIXFOLD_DEBUG"):
         traceback.print_exception(error)
     print(f"error: {harmless(error.message)}", file=sys.stderr)
@@ -139,6 +139,6 @@ def report(error: SixfoldError) -> int:
 
 
 def harmless(message: str) -> str:
-    """Return a message that a terminal only shows: what it quotes may come from a hostile file."""
+    """Return a message without terminal control codes: what it quotes may come from a hostile file."""
     shown = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} …"
     return "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in shown)

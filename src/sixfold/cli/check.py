@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sixfold.data.checks.report import CheckRequest, Count, Finding, Lengths, Report
     from sixfold.training.task import Task
 
-ForTask = Annotated[str | None, typer.Option(help="What the data is for; otherwise the data tells it.")]
+ForTask = Annotated[str | None, typer.Option(help="What the data is for; by default, detected from the data.")]
 TestSet = Annotated[
     list[str] | None,
     typer.Option("--test", metavar="FILE or SOURCE TARGET", help="A test set that must not be in the data."),
@@ -28,7 +28,7 @@ CleanPrefix = Annotated[
     Path | None,
     typer.Option(
         metavar="PREFIX",
-        help="Write what is clean: PREFIX.en and PREFIX.de, PREFIX.tsv, PREFIX.txt or PREFIX.jsonl.",
+        help="Write the clean data: PREFIX.en and PREFIX.de, PREFIX.tsv, PREFIX.txt or PREFIX.jsonl.",
     ),
 ]
 
@@ -41,7 +41,7 @@ def check(
     write_clean: CleanPrefix = None,
     settings: Set = None,
 ) -> None:
-    """Check data for faults before training on it: pairs, plain text or conversations, whatever train would take.
+    """Check data for faults before training on it: pairs, plain text or conversations.
 
     Finds duplicates, empty and overlong examples, control characters, encoding damage, mixed languages, records
     that cannot be read, and what is also in a test set; in pairs also misaligned lines and wrong lengths, in text
@@ -70,15 +70,15 @@ def check(
 
 
 def refuse_unused(task: Task, request: CheckRequest) -> None:
-    """Refuse a setting that says nothing about such data."""
+    """Refuse a setting that does not apply to this kind of data."""
     known = task.recipe.known()["data"]
     for key in request.overrides.get("data", {}):
         if key not in known:
-            raise ConfigError(f"data.{key} is not for data of the task {task.name}.", "Leave it out.")
+            raise ConfigError(f"data.{key} does not apply to the task {task.name}.", "Leave it out.")
 
 
 def kept(report: Report) -> str:
-    """Say what was written."""
+    """Return a line on what was written."""
     counts = " and ".join(f"{count.clean:,} of {count.total:,} {count.unit}" for count in report.counts)
     return f"kept {counts}: {' and '.join(map(str, report.written))}"
 
@@ -107,7 +107,7 @@ def describe(lengths: Lengths) -> str:
 
 
 def mean(value: float) -> str:
-    """Return a mean with as many digits as matter."""
+    """Return a mean with a sensible number of digits."""
     return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
@@ -135,12 +135,12 @@ def one_or_many(unit: str, count: int) -> str:
 
 
 def percent(count: int, total: int) -> str:
-    """Return a percentage that never rounds something to nothing."""
+    """Return a percentage; a small one is never rounded to zero."""
     return f"{count / total:.2%}" if count >= total / 10_000 else "<0.01%"
 
 
 def places(finding: Finding, has_many_files: bool) -> str:
-    """Return the lines of a finding, with their files if there are several; … says that there are more."""
+    """Return the lines of a finding, with their files if there are several, and … if there are more."""
     if has_many_files:
         shown = [f"{Path(file).name}:{line}" for file, line in zip(finding.files, finding.lines, strict=True)]
     else:
@@ -149,23 +149,23 @@ def places(finding: Finding, has_many_files: bool) -> str:
 
 
 def verdict(report: Report) -> str:
-    """Return the report in a sentence for each thing that was counted."""
+    """Return the report as a sentence for each unit counted."""
     if report.urgent:
         return f"{amount(report.counts[0])}, but {report.urgent}"
     if not report.findings:
         return f"{', '.join(map(amount, report.counts))}, and no faults were found."
     if all(count.clean == count.total for count in report.counts):
-        return f"{' and '.join(map(amount, report.counts))}: nothing need be removed."
+        return f"{' and '.join(map(amount, report.counts))}: nothing needs to be removed."
     return " ".join(map(sentence, report.counts))
 
 
 def amount(count: Count) -> str:
-    """Return how many there are."""
+    """Return a count with its unit."""
     return f"{count.total:,} {one_or_many(count.unit, count.total)}"
 
 
 def sentence(count: Count) -> str:
-    """Return how many there are, and how many of them have a fault that is removed."""
+    """Return a count, and how many of them have a fault for which they are removed."""
     faulty = count.total - count.clean
     if not faulty:
         return f"{amount(count)}, {'all ' if count.total > 1 else ''}clean."

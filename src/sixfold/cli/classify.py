@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 def classify(
     model: ModelFolder,
     file: Annotated[
-        str, typer.Argument(help="Texts, one a line (two texts with a tab between them); - is standard input.")
+        str, typer.Argument(help="Texts, one per line (two texts with a tab between them); - is standard input.")
     ] = "-",
-    top: Annotated[int, typer.Option(min=0, help="Show so many labels, the most probable first.")] = 0,
+    top: Annotated[int, typer.Option(min=0, help="Show this many labels, the most probable first.")] = 0,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with all probabilities.")
+        bool, typer.Option("--json", help="One JSON object per line, with all probabilities.")
     ] = False,
     precision: InPrecision = Precision.float32,
     device: Device = "auto",
 ) -> None:
-    """Label texts: one line out for each line in, the label and its probability with a tab between them.
+    """Label texts: print for each input line the label and its probability, separated by a tab.
 
-    Where a text may have several labels, those above their threshold are shown, with commas between them. A model
-    that was trained on numbers writes a number.
+    If a text may have several labels, those above their thresholds are shown, separated by commas. A model trained
+    on numbers prints a number.
 
     Example: echo "What a film!" | sixfold classify model
     """
@@ -51,7 +51,7 @@ def classify(
 
 
 def answers(classifier: Classifier, lines: Sequence[str], on_progress: OnProgress) -> list[Classification]:
-    """Label lines; a tab divides two texts."""
+    """Label lines; a tab separates two texts."""
     pairs = [line.split("\t", 1) for line in lines]
     if all(len(pair) == 2 for pair in pairs):
         return classifier.classify([pair[0] for pair in pairs], [pair[1] for pair in pairs], on_progress)

@@ -1,4 +1,4 @@
-"""A command whose help lists what `--set` takes, and which explains former flags."""
+"""A command whose help lists the settings of `--set`, and which explains former flags."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rich.panel import Panel
     from typer._click import Context
 
-# typer brings a click of its own in its newer versions: the one whose errors it exports.
+# newer versions of typer include their own click, whose errors typer exports
 NoSuchOption: type[Exception] = import_module(typer.BadParameter.__module__).NoSuchOption
 
-FLAGS_OF_FILES = ("--valid", "--test")  # each takes one file or two
-RENAMED = {  # former flags whose setting has another name
+FLAGS_OF_FILES = ("--valid", "--test")  # these take one file or two
+RENAMED = {  # former flags that are now settings of another name
     "serve": {
         "--queue": "serve.most_waiting",
         "--deadline": "serve.deadline_seconds",
@@ -31,7 +31,7 @@ RENAMED = {  # former flags whose setting has another name
 }
 REMOVED = {
     "translate": {
-        "--diverse": "For translations that differ more, draw them: --n-best 4 --sample 1",
+        "--diverse": "For more diverse translations, sample them: --n-best 4 --sample 1",
         "--read-back": "Noisy-channel reranking is gone: it doubled the time for 0.2 to 0.6 BLEU. Leave it out.",
     }
 }
@@ -41,7 +41,7 @@ class Command(TyperCommand):
     """A command of `sixfold`."""
 
     def get_help(self, ctx: Context) -> str:
-        """Return the help; typer prints its own part of it itself."""
+        """Return the part of the help that typer does not print."""
         for option in self.get_params(ctx):
             if getattr(option, "is_flag", False):
                 option.metavar = ""  # not <bool>: it takes no value
@@ -51,7 +51,7 @@ class Command(TyperCommand):
         return shown + render(settings_panel(known, flags)) if known else shown
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Read the arguments; a flag that became a setting is refused with the way to say it."""
+        """Read the arguments; a flag that became a setting is refused with a hint."""
         try:
             return super().parse_args(ctx, with_pairs(args))
         except NoSuchOption as error:
@@ -60,9 +60,9 @@ class Command(TyperCommand):
 
 
 def with_pairs(args: list[str]) -> list[str]:
-    """Return arguments in which `--valid SOURCE TARGET` is `--valid SOURCE --valid TARGET`, and `--test` likewise.
+    """Turn `--valid SOURCE TARGET` into `--valid SOURCE --valid TARGET`, and likewise `--test`.
 
-    Without anything before it, `--valid FILE INPUT` names what to validate on and what to train on.
+    If no input comes before it, `--valid FILE INPUT` is one validation file and one input.
     """
     for flag in FLAGS_OF_FILES:
         args = with_pair(args, flag)
@@ -70,7 +70,7 @@ def with_pairs(args: list[str]) -> list[str]:
 
 
 def with_pair(args: list[str], flag: str) -> list[str]:
-    """Return arguments in which the flag stands before each of its files."""
+    """Repeat the flag before each of its files."""
     if flag not in args:
         return args
     place = args.index(flag)
@@ -82,13 +82,13 @@ def with_pair(args: list[str], flag: str) -> list[str]:
 
 
 def help_of(command: Callable[..., None]) -> str:
-    """Return the docstring of a command with each paragraph in one line, for a terminal of any width to fold."""
+    """Return the docstring of a command with each paragraph on one line, so that any terminal can wrap it."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
 
 
 def refuse_former(command: str, flag: str) -> None:
-    """Refuse a flag that the command once had, or that has the name of a setting, and say what to write."""
+    """Refuse a former flag, or one with the name of a setting, with a hint on what to write."""
     names = {as_flag(key): f"{part}.{key}" for part, keys in known_settings(command).items() for key in keys}
     names |= RENAMED.get(command, {})
     hint = f"Write --set {names[flag]}=VALUE" if flag in names else REMOVED.get(command, {}).get(flag)
@@ -97,7 +97,7 @@ def refuse_former(command: str, flag: str) -> None:
 
 
 def settings_panel(known: Known, flags: Collection[str]) -> Panel:
-    """Return the names that `--set` takes and what they mean, in a frame like those of typer."""
+    """Return the settings of `--set` and their meanings, in a frame like typer's."""
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text

@@ -23,12 +23,12 @@ def corpus(
         str | None, typer.Option(help="Source and target language, such as en-fr (default: the corpus's own).")
     ] = None,
     pairs: Annotated[
-        int | None, typer.Option(help="Pairs in train (default: all there are; generated corpora have 60,000).")
+        int | None, typer.Option(help="Pairs in train (default: all; 60,000 in generated corpora).")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Random seed of what is generated, or which pairs are kept (default: 1).")
+        int | None, typer.Option(help="Random seed for generating or for choosing the pairs to keep (default: 1).")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist and differ.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files with other content.")] = False,
 ) -> None:
     """Download or generate a known corpus: files for training, validation and test.
 
@@ -53,17 +53,17 @@ def corpus(
 
 
 def refuse_options_of_pairs(name: str, options: dict[str, object]) -> None:
-    """Refuse what only a corpus of pairs can honour."""
+    """Refuse options that only apply to a corpus of pairs."""
     from sixfold.errors import ConfigError
 
     if given := [option for option, value in options.items() if value is not None]:
         raise ConfigError(
-            f"The corpus {name} has no pairs, and {given[0]} is for pairs.", f"sixfold corpus {name}"
+            f"{given[0]} is for corpora of pairs, and {name} has no pairs.", f"sixfold corpus {name}"
         )
 
 
 def parse_languages(text: str) -> tuple[str, str]:
-    """Read `en-de`; a language may itself hold a hyphen, as in en-zh-Hans."""
+    """Read `en-de`; a language may itself contain a hyphen, as in en-zh-Hans."""
     from sixfold.data.corpora import KNOWN_CORPORA
     from sixfold.errors import ConfigError
 
@@ -78,7 +78,7 @@ def parse_languages(text: str) -> tuple[str, str]:
 
 
 def list_corpora() -> None:
-    """Print the known corpora, a line each."""
+    """Print the known corpora, one per line."""
     from rich.console import Console
     from rich.table import Table
 
@@ -95,7 +95,7 @@ def list_corpora() -> None:
 
 
 def show(files: CorpusFiles) -> None:
-    """Print where a corpus comes from, how large it is, what it looks like, and what to type next."""
+    """Print a corpus's origin, licence, size and examples, and what to type next."""
     print(f"{files.name}, {'-'.join(files.languages)}")
     print(f"  source   {files.origin}")
     print(f"  licence  {files.licence}")
@@ -112,7 +112,7 @@ def show(files: CorpusFiles) -> None:
 
 
 def show_texts(corpus: TextCorpus) -> None:
-    """Print where a plain text comes from, how large it is, what it looks like, and what to type next."""
+    """Print a text corpus's origin, licence, size and an excerpt, and what to type next."""
     print(corpus.name)
     print(f"  source   {corpus.origin}")
     print(f"  licence  {corpus.licence}")
@@ -135,7 +135,7 @@ def examples(split: Split) -> list[tuple[str, str]]:
 
 
 def shell(path: Path) -> str:
-    """Write a path so that a shell reads it as one word."""
+    """Quote a path for a shell."""
     import shlex
 
     return shlex.quote(str(path))

@@ -24,15 +24,17 @@ def demo(
 ) -> None:
     """Run the whole workflow in minutes: corpus, check, plan, train, translate, score, explain.
 
-    A real translation model is trained from about 30,000 interface texts that people translated, and is then
-    scored on programs it has never seen.
+    It trains a translation model on about 30,000 interface texts translated by people, and scores it on programs
+    that are not in the training text.
 
     Example: sixfold demo
     """
     from sixfold.errors import RequestError
 
     if (output / "model").exists():
-        raise RequestError(f"{output / 'model'} is already there.", f"Delete it, or choose another: -o {output}-2")
+        raise RequestError(
+            f"{output / 'model'} already exists.", f"Delete it, or choose another folder: -o {output}-2"
+        )
     heading(1, "a corpus")
     files = get_corpus(corpus, output / "corpus", languages)
     train, test = files.splits["train"], files.splits["test"]
@@ -58,20 +60,20 @@ def show_explanation(model: Path, sentence: str, page: Path) -> None:
 
 
 def say_next(model: Path, text: Path) -> None:
-    """Print commands to go on with."""
+    """Print commands to continue with."""
     typer.echo(f'  echo "Turn on the light in the kitchen." | sixfold translate {model}')
     typer.echo(f"  sixfold translate {model} --protect {text}")
     typer.echo(f"  sixfold serve {model}                          # a web page and an HTTP API")
-    typer.echo("  sixfold train your.en your.de -o your-model          # two text files are all it takes")
+    typer.echo("  sixfold train your.en your.de -o your-model          # all it takes is two text files")
 
 
 def heading(number: int, text: str) -> None:
-    """Print what comes next."""
+    """Print the heading of a step."""
     typer.secho(f"\n{number}. {text}", bold=True)
 
 
 def get_corpus(name: str, folder: Path, languages: str) -> CorpusFiles:
-    """Fetch the corpus; if that fails, say so and generate the phrasebook instead."""
+    """Fetch the corpus; if that fails, report it and generate the phrasebook instead."""
     from sixfold.cli.corpus import parse_languages
     from sixfold.data.corpora import fetch
     from sixfold.errors import DownloadError
@@ -104,7 +106,7 @@ def run_training(files: CorpusFiles, model: Path, minutes: float) -> None:
 
 
 def show_translations(model: Path, source: Path, target: Path, train_source: Path) -> list[str]:
-    """Print some translations with their references, chosen by length alone among texts not in training."""
+    """Print some translations with their references, chosen only by length among unseen texts."""
     from sixfold.data.readers import open_pairs, read_lines
     from sixfold.decode.translate import load
 
@@ -119,7 +121,7 @@ def show_translations(model: Path, source: Path, target: Path, train_source: Pat
 
 
 def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> None:
-    """Print the metrics on the test set, and BLEU on the sentences that do not occur in the training text."""
+    """Print the metrics on the test set, and BLEU on the sentences that are not in the training text."""
     from sixfold.callbacks import no_progress
     from sixfold.cli.evaluate import print_evaluation
     from sixfold.data.readers import open_pairs, read_lines
@@ -137,4 +139,4 @@ def show_scores(model: Path, source: Path, target: Path, train_source: Path) -> 
     unseen = [i for i, text in enumerate(sources) if text not in known]
     if 0 < len(unseen) < len(sources):
         metric = bleu([system.texts[i] for i in unseen], [references[i] for i in unseen])
-        typer.echo(f"On the {len(unseen):,} that do not occur in the training text: BLEU {metric.value:.2f}")
+        typer.echo(f"On the {len(unseen):,} sentences that are not in the training text: BLEU {metric.value:.2f}")

@@ -22,7 +22,7 @@ NOT_FOR_USERS = ("dev",)
 
 @dataclass(frozen=True)
 class Extra:
-    """A group of optional packages: its version of each, or None for one that is not installed."""
+    """A group of optional packages, each with its version, or None if it is not installed."""
 
     name: str
     packages: Mapping[str, str | None]
@@ -30,13 +30,13 @@ class Extra:
 
     @property
     def is_installed(self) -> bool:
-        """Whether nothing of it is missing."""
+        """Whether all its packages are installed."""
         return None not in self.packages.values()
 
 
 @dataclass(frozen=True)
 class CompiledKernels:
-    """Whether training and translating on the CPU use kernels compiled for it, and if not, why."""
+    """Whether the CPU uses compiled kernels, and if not, why."""
 
     are_used: bool
     reason: str = ""
@@ -44,7 +44,7 @@ class CompiledKernels:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `sixfold doctor` says."""
+    """The report of `sixfold doctor`."""
 
     python: str
     system: str
@@ -55,11 +55,11 @@ class Diagnosis:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what this machine can do, and what was switched off and why.
+    """Show what this machine can do, and what was switched off and why.
 
-    Looks at cores, memory, devices and installed packages. The first run also computes a little in a child
-    process, to learn which CPU instructions really work; the answer is kept in the user's cache folder. Kernels
-    that could not be compiled before are tried again.
+    Checks cores, memory, devices and installed packages. The first run also tests in a child process which CPU
+    instructions really work, and caches the result in the user's cache folder. Kernels that could not be compiled
+    before are tried again.
 
     Example: sixfold doctor
     """
@@ -69,7 +69,7 @@ def doctor(as_json: AsJson = False) -> None:
     retry()
 
     if cached_probe() is None:
-        print("testing which CPU instructions work; this happens once on a machine", file=sys.stderr)
+        print("testing which CPU instructions work; this is done once per machine", file=sys.stderr)
     found = diagnose()
     if as_json:
         print(json.dumps(asdict(found), ensure_ascii=False))
@@ -78,7 +78,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def diagnose() -> Diagnosis:
-    """Look at everything."""
+    """Collect the report."""
     from sixfold import __version__
     from sixfold.kernels import activation, attention, causal_attention, dropout, mkl
     from sixfold.kernels.contexts import find_context_kernels
@@ -106,9 +106,9 @@ def diagnose() -> Diagnosis:
 
 
 def requirements(distribution: str) -> dict[str, list[str]]:
-    """Return the packages that an installed distribution needs, by extra, under "" those it always needs.
+    """Return the packages that an installed distribution needs, by extra; those it always needs under "".
 
-    Nothing is known of one that runs from its source folder.
+    Empty for one that runs from its source folder.
     """
     from importlib import metadata
 
@@ -126,7 +126,7 @@ def requirements(distribution: str) -> dict[str, list[str]]:
 
 
 def versions(packages: list[str] | tuple[str, ...]) -> dict[str, str | None]:
-    """Return the installed version of each package, None where there is none."""
+    """Return the installed version of each package, None for a missing one."""
     from importlib import metadata
 
     found: dict[str, str | None] = {}
@@ -139,7 +139,7 @@ def versions(packages: list[str] | tuple[str, ...]) -> dict[str, str | None]:
 
 
 def show(found: Diagnosis) -> None:
-    """Print the diagnosis for a person."""
+    """Print the report for a person."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -148,7 +148,7 @@ def show(found: Diagnosis) -> None:
     for sentence in found.machine.switched_off:
         console.print(f"- {sentence}")
     if not found.extras:
-        console.print("Packages are listed only where sixfold was installed with pip.")
+        console.print("Packages are listed only if sixfold was installed with pip.")
         return
     console.print(two_columns(package_rows(found.packages, found.extras)))
 
@@ -166,7 +166,7 @@ def two_columns(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def machine_rows(found: Diagnosis) -> Iterator[tuple[str, str]]:
-    """Yield what the machine is."""
+    """Yield the properties of the machine."""
     machine = found.machine
     yield "processor", machine.cpu_model
     yield "cores", str(machine.num_cores)
@@ -174,7 +174,7 @@ def machine_rows(found: Diagnosis) -> Iterator[tuple[str, str]]:
     yield "devices", ", ".join(machine.devices)
     yield "bfloat16 on the CPU", in_words(machine.probe.bfloat16)
     yield "int8 on the CPU", in_words(machine.probe.int8)
-    slower = f"not all used, so the CPU is slower: {found.kernels.reason}"
+    slower = f"some are missing, so the CPU is slower: {found.kernels.reason}"
     yield "compiled kernels", "used" if found.kernels.are_used else slower
     yield "system", found.system
     yield "Python", found.python
@@ -196,7 +196,7 @@ def listed(packages: Mapping[str, str | None]) -> str:
 
 
 def in_words(probe: PrecisionProbe) -> str:
-    """Return what a probe found as a phrase."""
+    """Return the result of a probe as a phrase."""
     if not probe.works:
         return f"no: {probe.failure}"
     return f"works within {probe.isa_limit}" if probe.isa_limit else "works"

@@ -27,11 +27,11 @@ SystemPath = Annotated[Path, typer.Argument(help="A model folder, or a file of t
 TestSet = Annotated[
     list[str],
     typer.Argument(
-        help="Source text and reference translations, line by line; or texts, where the model continues text."
+        help="Source text and reference translations, line by line; for a model that continues text, texts."
     ),
 ]
 Against = Annotated[Path | None, typer.Option(help="A second model folder or file of translations.")]
-Beam = Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")]
+Beam = Annotated[int | None, typer.Option(help="Beam size; 1: greedy search.")]
 Protect = Annotated[
     bool, typer.Option("--protect", help="Keep placeholders and tags unchanged, as `translate --protect` does.")
 ]
@@ -49,9 +49,9 @@ def evaluate(
     settings: Set = None,
     device: Device = "auto",
 ) -> None:
-    """Score translations against a reference: BLEU, chrF, TER, exact match and perplexity, with signatures.
+    """Score a model on a test set: BLEU, chrF, TER, exact match and perplexity of translations, with signatures.
 
-    --against answers "is it better?" with a paired bootstrap test. With a model that continues text: bits per byte
+    --against tests with paired bootstrap resampling whether the model is better than another one. For a model that
     and perplexity of texts, or of the answers in conversations. With a classifier: accuracy, F1, calibration and
     the confusion matrix; with a tagger: the F1 of entities, or the accuracy of words.
 
@@ -86,7 +86,7 @@ def evaluate(
 
 
 def sides(files: Sequence[str]) -> tuple[str, str | None]:
-    """Return the file of sources and that of references; a single one holds both."""
+    """Return the source file and the reference file; a single file holds both."""
     if len(files) > 2:
         raise ConfigError(f"Expected source text and reference translations, but got {len(files)} files.")
     return files[0], files[1] if len(files) == 2 else None
@@ -105,7 +105,7 @@ def translations(
 
 
 def compared(baseline: System, system: System, references: Sequence[str], lowercase: bool) -> BootstrapComparison:
-    """Return whether a system is better than the baseline."""
+    """Test whether a system is better than the baseline."""
     from sixfold.cli.progress_bar import progress
     from sixfold.evaluate.paired_bootstrap import compare
 

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 def export(
     model: ModelFolder,
     to: Annotated[
-        str, typer.Option(help="huggingface, ctranslate2 (translation) or gguf (models that generate).")
+        str, typer.Option(help="huggingface, ctranslate2 (models that translate) or gguf (models that generate).")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The new folder, or the GGUF file, to write.")],
     precision: Annotated[
-        str | None, typer.Option(help="Of the weights in a GGUF file: float32 (default), float16 or q8_0.")
+        str | None,
+        typer.Option(help="Precision of the weights in a GGUF file: float32 (default), float16 or q8_0."),
     ] = None,
 ) -> None:
-    """Export a model to another engine, and verify that it does the same there.
+    """Export a model to another engine, and verify that it gives the same results there.
 
-    Unless texts and scores, or logits and tokens, agree in both engines, nothing is written. A README.md in a new
-    folder shows how to use it. llama.cpp, Ollama and their kin run a GGUF file.
+    Nothing is written unless translations and scores, or logits and tokens, agree in both engines. A README.md in
+    a new folder shows how to use it. llama.cpp, Ollama and similar programs run a GGUF file.
 
     Example: sixfold export model --to ctranslate2 -o model-ct2
     """
@@ -53,7 +54,7 @@ def export(
 
 
 def written(model: Path, to: str, output: Path) -> ExportComparison:
-    """Write the model for another engine and return how it compared."""
+    """Write the model for another engine and return the comparison."""
     from sixfold.convert.quiet import be_quiet
 
     be_quiet()
@@ -69,7 +70,7 @@ def written(model: Path, to: str, output: Path) -> ExportComparison:
 
 
 def written_decoder_only(model: Path, to: str, output: Path, precision: str) -> tuple[Comparison, ...]:
-    """Write a model that generates for another engine and return how it compared."""
+    """Write a model that generates for another engine and return the comparison."""
     from sixfold.convert import export_decoder_only
 
     if to == "huggingface":
@@ -82,13 +83,13 @@ def written_decoder_only(model: Path, to: str, output: Path, precision: str) -> 
 
 
 def refuse_precision(to: str, precision: str | None) -> None:
-    """Refuse a precision where the weights keep their own."""
+    """Refuse a precision for formats that keep that of the weights."""
     if precision is not None and to != "gguf":
-        raise ConfigError(f"--precision is for --to gguf; --to {to} keeps that of the weights.")
+        raise ConfigError(f"--precision is for --to gguf; --to {to} keeps the precision of the weights.")
 
 
 def differences(model: Path) -> Iterator[str]:
-    """Yield what the exported model does differently, a sentence each."""
+    """Yield how the exported model differs, a sentence each."""
     from sixfold.models.folder import load_info
 
     info = load_info(model)
@@ -97,7 +98,7 @@ def differences(model: Path) -> Iterator[str]:
 
 
 def print_table(comparison: ExportComparison, model: str, engine: str) -> None:
-    """Print what agreed."""
+    """Print the comparison."""
     from rich.console import Console
     from rich.table import Table
 
@@ -111,13 +112,13 @@ def print_table(comparison: ExportComparison, model: str, engine: str) -> None:
     table.add_row("equal greedy translations", f"{num_equal:,} of {comparison.num_sentences:,}")
     if comparison.num_ties:
         table.add_row("differ where two tokens tie", f"{comparison.num_ties:,}")
-    table.add_row("largest difference of log-probability a token", f"{comparison.largest_difference:.1e}")
+    table.add_row("largest difference of log-probability per token", f"{comparison.largest_difference:.1e}")
     table.add_row("allowed", f"{TOLERANCE:.1e}")
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Print what agreed, a line for each thing that was compared."""
+    """Print the comparisons, one per line."""
     for each in comparisons:
         result = f"{each.measure} {each.difference:.1e} (allowed {each.allowed:.1e})" if each.allowed else "equal"
         typer.echo(f"  compared  {each.num_tokens:,} {each.what} with {each.reference}: {result}")

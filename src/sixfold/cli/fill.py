@@ -13,13 +13,13 @@ from sixfold.cli.flags import Device, InPrecision, ModelFolder, Precision
 
 def fill(
     model: ModelFolder,
-    text: Annotated[str, typer.Argument(help="A text with one [MASK] or several.")],
-    top: Annotated[int, typer.Option(min=1, max=1000, help="Choices for each gap.")] = 5,
+    text: Annotated[str, typer.Argument(help="A text with one or more [MASK].")],
+    top: Annotated[int, typer.Option(min=1, max=1000, help="Number of choices for each gap.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     precision: InPrecision = Precision.float32,
     device: Device = "auto",
 ) -> None:
-    """Fill the gaps of a text: the text with the most probable token in each gap, then the choices for each.
+    """Fill the gaps in a text: print it with the most probable token in each gap, then the choices for each.
 
     Example: sixfold fill model "The [MASK] sat on the mat."
     """

@@ -12,7 +12,7 @@ ENGINE = "How it is computed"
 
 
 class Precision(StrEnum):
-    """How weights are kept while a model runs."""
+    """The precision of the weights when a model runs."""
 
     float32 = "float32"
     int8 = "int8"
@@ -21,10 +21,12 @@ class Precision(StrEnum):
 ModelFolder = Annotated[Path, typer.Argument(help="A model folder.")]
 Examples = Annotated[
     list[str],
-    typer.Argument(help="Source and target; one file of pairs; or text, conversations or folders of them."),
+    typer.Argument(help="Source and target file; one file of pairs; or text, conversations or folders of them."),
 ]
-Task = Annotated[str | None, typer.Option(help="What to learn; otherwise the data tells it.")]
-Minutes = Annotated[float, typer.Option(min=0, help="A wall-clock budget; the schedule fits itself to it.")]
+Task = Annotated[str | None, typer.Option(help="What to learn; by default, detected from the data.")]
+Minutes = Annotated[
+    float, typer.Option(min=0, help="Time budget for training; the schedule is fitted to it. 0: none.")
+]
 Recipe = Annotated[str | None, typer.Option(help="A YAML recipe, or the name of a built-in one.")]
 Init = Annotated[Path | None, typer.Option(help="Fine-tune this model, with its own tokenizer.")]
 Set = Annotated[
@@ -32,7 +34,7 @@ Set = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 InPrecision = Annotated[
-    Precision, typer.Option(help="int8 is faster on a CPU, and nearly as good.", rich_help_panel=ENGINE)
+    Precision, typer.Option(help="int8 is faster on a CPU, with nearly the same quality.", rich_help_panel=ENGINE)
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=ENGINE)]
 Partners = Annotated[
@@ -40,7 +42,7 @@ Partners = Annotated[
     typer.Option(
         "--with",
         metavar="MODEL",
-        help="Ensemble with another model of the same tokenizer; repeatable.",
+        help="Form an ensemble with another model that has the same tokenizer; repeatable.",
         rich_help_panel=ENGINE,
     ),
 ]

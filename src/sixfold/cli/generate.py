@@ -28,17 +28,16 @@ LINES_AT_ONCE = 2000
 CONVERSATION, DRAWS = "Conversations", "How tokens are chosen"
 
 Prompt = Annotated[
-    str | None, typer.Argument(help="Text to continue; if left out, prompts are read from standard input.")
+    str | None,
+    typer.Argument(help="Text to continue; if left out, prompts are read from standard input, one per line."),
 ]
-File = Annotated[str | None, typer.Option("--file", "-f", help="A file of prompts, one a line.")]
-Samples = Annotated[int | None, typer.Option("--samples", "-n", help="Texts for each prompt.")]
-MaxTokens = Annotated[int | None, typer.Option(help="The most tokens of a text.")]
-Stop = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Ends a text, and is not part of it; repeatable.")
-]
+File = Annotated[str | None, typer.Option("--file", "-f", help="A file of prompts, one per line.")]
+Samples = Annotated[int | None, typer.Option("--samples", "-n", help="Number of texts for each prompt.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of a text.")]
+Stop = Annotated[list[str] | None, typer.Option(metavar="TEXT", help="End a text before this string; repeatable.")]
 Slide = Annotated[
     bool | None,
-    typer.Option("--slide", help="When the context is full, forget its oldest half instead of ending there."),
+    typer.Option("--slide", help="When the context is full, drop its oldest half instead of ending the text."),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON object for each prompt, with the probability of every token.")
@@ -47,38 +46,41 @@ Chat = Annotated[
     bool,
     typer.Option(
         "--chat",
-        help="Prompts are messages to be answered; without one, in a terminal: a conversation.",
+        help="Prompts are messages to answer; without a prompt, in a terminal, hold a conversation.",
         rich_help_panel=CONVERSATION,
     ),
 ]
 System = Annotated[
     str | None,
     typer.Option(
-        metavar="TEXT", help="What the model is told before a conversation.", rich_help_panel=CONVERSATION
+        metavar="TEXT", help="System message at the start of a conversation.", rich_help_panel=CONVERSATION
     ),
 ]
 Temperature = Annotated[
     float | None,
     typer.Option(
-        help="A low one is careful, a high one is wild; 0: always the most probable token.", rich_help_panel=DRAWS
+        help="Sampling temperature: higher is more varied; 0: always the most probable token.",
+        rich_help_panel=DRAWS,
     ),
 ]
 TopK = Annotated[
-    int | None, typer.Option(help="Choose among the k most probable tokens; 0: all.", rich_help_panel=DRAWS)
+    int | None, typer.Option(help="Sample from the k most probable tokens; 0: from all.", rich_help_panel=DRAWS)
 ]
 TopP = Annotated[
     float | None,
     typer.Option(
-        help="Choose among the most probable tokens that have p of the probability.", rich_help_panel=DRAWS
+        help="Sample from the most probable tokens whose probabilities add up to p.", rich_help_panel=DRAWS
     ),
 ]
 MinP = Annotated[
     float | None,
-    typer.Option(help="Leave out tokens less than p times as probable as the best.", rich_help_panel=DRAWS),
+    typer.Option(
+        help="Exclude tokens less than p times as probable as the most probable one.", rich_help_panel=DRAWS
+    ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(help="Another seed gives another text; the same seed the same.", rich_help_panel=DRAWS),
+    typer.Option(help="Random seed; the same seed gives the same text.", rich_help_panel=DRAWS),
 ]
 
 
@@ -104,8 +106,8 @@ def generate(
 ) -> None:
     """Continue text with a decoder-only model, or answer messages.
 
-    A prompt given as an argument is continued as it is written. In a file or on standard input each line is a
-    prompt, and gives one line, in which line breaks are written as \\n.
+    A prompt given as an argument is continued, and the text appears as it is generated. In a file or on standard
+    input each line is a prompt; each text is printed on one line, with line breaks written as \\n.
 
     Example: sixfold generate model "Once upon a time" --max-tokens 100
     """
@@ -131,7 +133,7 @@ def generate(
 
 
 def read_options(flags: dict[str, object | None], settings: Sequence[str] | None) -> GenerateOptions:
-    """Return how to write, from flags and `--set`."""
+    """Return the options of generation, from flags and `--set`."""
     from sixfold.decode.generate_options import GenerateOptions
 
     values = together("decode", flags, read_settings("generate", settings).get("decode"))
@@ -139,16 +141,16 @@ def read_options(flags: dict[str, object | None], settings: Sequence[str] | None
 
 
 def refuse_together(prompt: str | None, file: str | None, chat: bool, system: str | None) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse options that contradict each other."""
     if prompt is not None and file is not None:
-        raise ConfigError("A prompt and --file were given.", "Leave one of them out.")
+        raise ConfigError("Both a prompt and --file were given.", "Leave one of them out.")
     if system is not None and not chat:
         raise ConfigError("--system is for conversations.", "Add --chat")
 
 
 @dataclass(frozen=True)
 class Writer:
-    """A generator, and how to show what it writes."""
+    """A generator, and how to print its texts."""
 
     generator: Generator
     options: GenerateOptions
@@ -157,7 +159,7 @@ class Writer:
     as_json: bool
 
     def answer(self, prompt: str) -> None:
-        """Answer one prompt: as it is written, if there is one text to show as it is."""
+        """Answer one prompt; a single plain text is shown as it is generated."""
         if self.as_json or self.options.samples > 1:
             self.write(1, [prompt])
             return
@@ -166,7 +168,7 @@ class Writer:
         self.show(self.generator.begin(self.encode(prompt), self.options))
 
     def answer_lines(self, file: str) -> None:
-        """Answer every line of a file; what a person types is answered at once."""
+        """Answer every line of a file; typed lines are answered at once."""
         from sixfold.data.readers import read_lines
 
         lines, first = read_lines(file), 1
@@ -178,7 +180,7 @@ class Writer:
             first += len(chunk)
 
     def write(self, first: int, prompts: Sequence[str]) -> None:
-        """Write the texts of prompts, which are the lines from the first on, in order."""
+        """Print the texts for prompts in order; `first` is the line number of the first prompt."""
         from sixfold.cli.progress_bar import progress
 
         ids = [self.encode_line(number, prompt) for number, prompt in enumerate(prompts, start=first)]
@@ -192,16 +194,18 @@ class Writer:
                     self.say_what_is_missing(each, f"line {number}: ")
 
     def show(self, stream: Stream) -> None:
-        """Write a text as it grows."""
+        """Print a text as it is generated."""
         for piece in stream:
             write_piece(piece)
         write_piece("\n")
         self.say_what_is_missing(stream.continuation)
 
     def converse(self) -> None:
-        """Answer what a person types, turn by turn. Ctrl-C stops an answer, Ctrl-D ends the conversation."""
+        """Hold a conversation in the terminal. Ctrl-C stops an answer, Ctrl-D ends the conversation."""
         messages = self.beginning()
-        self.generator.encode_chat([*messages, Message("user", "")])  # refuses a model that cannot chat at once
+        self.generator.encode_chat(
+            [*messages, Message("user", "")]
+        )  # refuses a model without a chat template at once
         typer.echo("Ctrl-C stops an answer, Ctrl-D ends the conversation.", err=True)
         for line in typed_lines():
             turn = [*messages, Message("user", line)]
@@ -217,7 +221,7 @@ class Writer:
             messages = [*turn, Message("assistant", stream.continuation.text)]
 
     def beginning(self) -> list[Message]:
-        """Return what stands before the first message of a conversation."""
+        """Return the messages before the first one of a conversation."""
         return [] if self.system is None else [Message("system", self.system)]
 
     def encode(self, prompt: str) -> list[int]:
@@ -227,7 +231,7 @@ class Writer:
         return self.generator.encode(prompt)
 
     def encode_line(self, number: int, prompt: str) -> list[int]:
-        """Return the tokens of a prompt, or refuse one that does not fit and name its line."""
+        """Return the tokens of a prompt; refuse one that does not fit, naming its line."""
         ids = self.encode(prompt)
         try:
             self.generator.refuse_too_long(ids, self.options)
@@ -240,7 +244,7 @@ class Writer:
         return json.dumps({"prompt": prompt, "texts": [*map(self.as_record, texts)]}, ensure_ascii=False)
 
     def as_record(self, written: Continuation) -> dict[str, object]:
-        """Return what JSON tells of one text."""
+        """Return the JSON record of one text."""
         tokenizer = self.generator.tokenizer
         scored = {"prompt_tokens": token_records(tokenizer, written.prompt_scores)}
         return (scored if self.options.prompt_scores else {}) | {
@@ -254,23 +258,25 @@ class Writer:
         }
 
     def say_what_is_missing(self, written: Continuation, where: str = "") -> None:
-        """Say that a text ended because there was no more room, or that a part of it was forgotten."""
+        """Warn if a text ended because the context or the limit was reached, or if a part was dropped."""
         most = self.generator.engine.max_positions
         if written.num_forgotten:
-            typer.echo(f"note: {where}the oldest {written.num_forgotten:,} tokens were forgotten", err=True)
+            typer.echo(f"note: {where}the oldest {written.num_forgotten:,} tokens were dropped", err=True)
         elif len(written.prompt) + len(written.tokens) > most:
-            typer.echo(f"warning: {where}the context of {most:,} tokens is full; --slide goes on", err=True)
+            typer.echo(
+                f"warning: {where}the context of {most:,} tokens is full; add --slide to continue", err=True
+            )
         elif written.finished == "length" and self.is_chat:
             typer.echo(f"warning: {where}the answer reached its limit; --max-tokens changes it", err=True)
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line: line breaks and backslashes are escaped."""
+    """Return a text as one line, with line breaks and backslashes escaped."""
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def typed_lines() -> Iterator[str]:
-    """Yield the lines that a person types until Ctrl-D; a second Ctrl-C in a row ends too."""
+    """Yield the lines that a person types until Ctrl-D or a second Ctrl-C in a row."""
     import readline  # noqa: F401  # input() can be edited then
 
     was_interrupted = False

@@ -27,8 +27,8 @@ def import_(
     """Import a published model: GPT-2, Llama, BERT, RoBERTa, DistilBERT or MiniLM, from a Hugging Face folder,
     or GPT-2 or Llama from a GGUF file.
 
-    Nothing of it is executed. Before it is written, its answers are compared with those of transformers, and for a
-    GGUF file of llama.cpp, where these are installed.
+    No code in it is executed. Before the model folder is written, its outputs are compared with those of
+    transformers, or of llama.cpp for a GGUF file, if these are installed.
 
     Example: sixfold import smollm2 -o smol
     """
@@ -45,7 +45,7 @@ def import_(
 
 
 def list_known() -> None:
-    """Print the models that have a name here, a line each."""
+    """Print the known models, one per line."""
     from sixfold.convert.known_models import KNOWN_MODELS
 
     for name, model in KNOWN_MODELS.items():
@@ -54,7 +54,7 @@ def list_known() -> None:
 
 
 def show(imported: Imported, folder: Path) -> None:
-    """Print what the model is, what it was compared with, and what to type next."""
+    """Print a summary of the model, the comparisons, and what to type next."""
     info = imported.info
     origin = info.training["imported"]
     assert isinstance(origin, dict)
@@ -63,13 +63,13 @@ def show(imported: Imported, folder: Path) -> None:
     typer.echo(f"  weights   stored as {info.dtype}, the same values as published")
     print_comparisons(imported.comparisons)
     if not imported.comparisons:
-        typer.echo("  compared  with nothing: pip install 'sixfold[export]' has transformers to compare with")
+        typer.echo("  compared  with nothing; to compare with transformers: pip install 'sixfold[export]'")
     if command := next_command(info, folder):
         typer.echo(f"\nNext: {command}")
 
 
 def next_command(info: ModelInfo, folder: Path) -> str:
-    """Return what to type next, if there is a command for the model."""
+    """Return the command to type next, if there is one for the model."""
     if info.task == "generate":
         prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
         return f"sixfold generate {folder} {prompt}"

@@ -1,4 +1,4 @@
-"""Texts from a file or standard input, answered as they come."""
+"""Answer the lines of a file or of standard input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def answer_lines(
     answer: Callable[[Sequence[str], OnProgress], Sequence[Answer]],
     written: Callable[[int, str, Answer], Iterator[str]],
 ) -> None:
-    """Answer the lines of a file, many at a time, or one by one where a person types them."""
+    """Answer the lines of a file, many at a time, or one by one if a person types them."""
     from sixfold.data.readers import read_lines
 
     lines, done = read_lines(file), 0

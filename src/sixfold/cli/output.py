@@ -1,4 +1,4 @@
-"""Results on standard output, whose reader may close the pipe, and who reads and types there."""
+"""Write results to standard output, whose reader may close the pipe, and detect a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reader_may_leave() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still to be written at exit goes nowhere, instead of failing once more.
+        # Output that is flushed at exit is discarded, instead of failing again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(CLOSED_PIPE) from None
 
@@ -34,18 +34,18 @@ def write_lines(lines: Iterable[str]) -> None:
 
 
 def write_piece(text: str) -> None:
-    """Write a part of a line, to be seen at once."""
+    """Write a part of a line and flush it at once."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def is_typed(file: str) -> bool:
-    """Whether a person types the lines and waits for each."""
+    """Return whether a person types the lines in a terminal."""
     return file == "-" and sys.stdin.isatty()
 
 
 def refuse_unseen(wish: int, as_json: bool, name: str = "decode.alternatives") -> None:
-    """Refuse to compute what nobody will see."""
+    """Refuse to compute results that would not be shown."""
     if wish and not as_json:
         raise ConfigError(f"{name} are only shown in JSON.", "Add --json")
 

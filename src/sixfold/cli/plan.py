@@ -27,7 +27,7 @@ def plan(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Show what a training run would choose and cost: recipe, time, memory and disk, measured on this machine.
+    """Show a training run's recipe and its cost in time, memory and disk, measured on this machine.
 
     Nothing is written.
 
@@ -60,7 +60,7 @@ def plan(
 
 
 def plan_lines(found: Estimate) -> Iterator[str]:
-    """Yield a plan and its costs in plain words, one a line."""
+    """Yield a plan and its costs in words, one per line."""
     from sixfold.training.progress import duration
 
     yield from found.plan.reasons

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar in a terminal, a plain line now and then elsewhere, nothing for short work."""
+"""The progress of long work: a bar in a terminal, regular plain lines elsewhere, nothing for short work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def progress(what: str, total: int | None = None, unit: str = "lines") -> Iterat
 
 @contextmanager
 def plain_lines(what: str, total: int | None, unit: str) -> Iterator[OnProgress]:
-    """Print a line every few seconds: for logs and pipes."""
+    """Print a line every few seconds, for logs and pipes."""
     began = time.monotonic()
     last = began + QUIET_SECONDS - PLAIN_LINE_EVERY
 
@@ -40,7 +40,7 @@ def plain_lines(what: str, total: int | None, unit: str) -> Iterator[OnProgress]
 
 @contextmanager
 def bar(what: str, total: int | None, unit: str) -> Iterator[OnProgress]:
-    """Draw a bar that appears once the work has taken noticeable time and vanishes when it is done."""
+    """Draw a bar that appears when the work takes noticeable time and disappears when it is done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -27,17 +27,17 @@ PAIRS_AT_ONCE = 2000
 
 def score(
     model: ModelFolder,
-    source: Annotated[str, typer.Argument(help="Source text; or texts, where the model continues text.")],
-    target: Annotated[str | None, typer.Argument(help="Its translations, line by line.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    source: Annotated[str, typer.Argument(help="Source text; for a model that continues text, texts.")],
+    target: Annotated[str | None, typer.Argument(help="Translations of the source text, line by line.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     settings: Set = None,
     partners: Partners = None,
     device: Device = "auto",
 ) -> None:
-    """Print the log-probability of given translations under a model, one a line; or of texts, one a line.
+    """Print the log-probability of given translations, or of texts, under a model, one per line.
 
-    The numbers are those that `sixfold translate --json` reports for the same text. With a model that continues
-    text, each line is a text from its beginning to its end, and --json tells bits per byte and every token.
+    The numbers are those that `sixfold translate --json` reports for the same text. For a model that continues
+    text, each line is a whole text, and --json also reports bits per byte and every token.
 
     Example: sixfold score model test.en test.de
     """
@@ -52,7 +52,7 @@ def score(
     overrides, languages = read_settings("score", settings), read_languages("score", settings)
     length_penalty = make(SearchOptions, "decode", overrides.get("decode", {})).length_penalty
     if length_penalty is not None and not as_json:
-        raise ConfigError("decode.length_penalty is for the score in JSON.", "Add --json")
+        raise ConfigError("decode.length_penalty only affects the score in JSON.", "Add --json")
     translator = load(model, device, partners or ())
     with reader_may_leave():
         for scores in score_chunks(translator, open_pairs(source, target, languages=languages)):
@@ -60,7 +60,7 @@ def score(
 
 
 def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
-    """Yield the scores of all pairs in chunks, and warn of pairs that were cut."""
+    """Yield the scores of all pairs in chunks, and warn of truncated pairs."""
     from sixfold.callbacks import offset_by
     from sixfold.cli.progress_bar import progress
 
@@ -76,7 +76,7 @@ def score_chunks(translator: Translator, given: Pairs) -> Iterator[list[Score]]:
 
 
 def warn_of_cuts(scores: Sequence[Score], done: int) -> None:
-    """Warn of lines that were cut."""
+    """Warn of truncated lines."""
     for number, each in enumerate(scores, start=done + 1):
         if each.is_cut:
             typer.echo(
@@ -85,12 +85,12 @@ def warn_of_cuts(scores: Sequence[Score], done: int) -> None:
 
 
 def as_numbers(scores: Sequence[Score]) -> Iterator[str]:
-    """Yield one number a line."""
+    """Yield one number per line."""
     for each in scores:
         yield f"{each.log_probability:.4f}"
 
 
 def as_rows(translator: Translator, scores: Sequence[Score], length_penalty: float | None) -> Iterator[str]:
-    """Yield one JSON object a line."""
+    """Yield one JSON object per line."""
     for each in scores:
         yield json.dumps({**asdict(each), "score": translator.penalised(each, length_penalty)})

@@ -21,7 +21,7 @@ Models = Annotated[
     list[str],
     typer.Argument(
         metavar="MODEL",
-        help="Model folders; FOLDER=en-de where it does not name its languages, NAME=FOLDER to call it otherwise.",
+        help="Model folders; FOLDER=en-de if the model does not state its languages, NAME=FOLDER to rename it.",
     ),
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")]
@@ -66,9 +66,9 @@ def serve(
     allow_origin: AllowOrigin = None,
     settings: Set = None,
 ) -> None:
-    """Serve models over HTTP: a web page, and an API that many programs know.
+    """Serve models over HTTP: a web page, and APIs that many programs support.
 
-    Models that translate get the APIs of LibreTranslate and DeepL, models that generate OpenAI's.
+    Models that translate get the APIs of LibreTranslate and DeepL, models that generate get OpenAI's.
 
     The server listens on this machine only, unless --host says otherwise; other machines then need an API key
     (--keys). On SIGTERM or Ctrl-C it finishes the requests in progress.
@@ -97,7 +97,7 @@ def serve(
 
 
 def run_server(settings: ServerSettings) -> None:
-    """Serve until a signal ends the server; if a package is missing, say how to install it."""
+    """Serve until a signal ends the server; if a package is missing, raise with how to install it."""
     from sixfold.errors import MissingExtraError
 
     try:

@@ -1,4 +1,4 @@
-"""What `--set` takes in each command, and how it combines with the flags."""
+"""The settings of `--set` in each command, and how they combine with flags."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Known = dict[str, dict[str, str]]  # part -> key -> meaning
 
 ABBREVIATIONS = {
-    "preset": "sets the other keys: tiny, small, base or big to translate; gpt-tiny, gpt-small, gpt2 … to write; "
-    "encoder-tiny, bert-base … to understand",
-    "layers": "layers of each stack",
+    "preset": "a named model shape: tiny, small, base or big (translate); gpt-tiny, gpt-small, gpt2 … (generate); "
+    "encoder-tiny, bert-base … (understand)",
+    "layers": "number of layers, of encoder and decoder each",
 }
 
 
 def known_settings(command: str) -> Known:
-    """Return the keys that `--set` takes in a command, with their meanings; none if it has no `--set`."""
+    """Return the settings of a command's `--set` with their meanings; none if it has no `--set`."""
     makers = {
         "train": recipe_settings,
         "plan": recipe_settings,
@@ -39,7 +39,7 @@ def known_settings(command: str) -> Known:
 
 
 def recipe_settings() -> Known:
-    """Return the keys of the recipes of all tasks; of a key that several have, what it means to the first."""
+    """Return the keys of all tasks' recipes; a key of several tasks has the meaning of the first."""
     from sixfold.tasks.registry import TASKS
 
     known: Known = {}
@@ -53,13 +53,13 @@ def recipe_settings() -> Known:
 
 
 def described(field: FieldInfo) -> str:
-    """Return what a key of a recipe means, or else the values it can have."""
+    """Return the meaning of a recipe's key, or else its possible values."""
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     return field.description or " or ".join(map(str, choices))
 
 
 def translate_settings() -> Known:
-    """Return the options of a search, and what its JSON may hold besides."""
+    """Return the options of a search, and those of its JSON."""
     from sixfold.cli.translate import JsonOptions
     from sixfold.decode.options import SearchOptions
 
@@ -67,28 +67,28 @@ def translate_settings() -> Known:
 
 
 def generate_settings() -> Known:
-    """Return the options of writing."""
+    """Return the options of generation."""
     from sixfold.decode.generate_options import GenerateOptions
 
     return {"decode": meanings(GenerateOptions)}
 
 
 def score_settings() -> Known:
-    """Return the only option of a search that a score depends on."""
+    """Return the only search option that a score depends on."""
     from sixfold.decode.options import SearchOptions
 
     return {"decode": {"length_penalty": meanings(SearchOptions)["length_penalty"]}, **data_settings()}
 
 
 def data_settings() -> Known:
-    """Return how text that is read may be described."""
+    """Return the settings for reading text."""
     from sixfold.data.languages import MEANING
 
     return {"data": {"languages": MEANING}}
 
 
 def text_settings() -> Known:
-    """Return how text of any kind may be described."""
+    """Return the settings for reading text of any kind."""
     from sixfold.data.texts import SEPARATORS
 
     return {"data": {**data_settings()["data"], "documents": SEPARATORS}}
@@ -107,7 +107,7 @@ def read_settings(command: str, settings: Sequence[str] | None) -> Overrides:
 
 
 def former_settings(command: str) -> Mapping[str, Former]:
-    """Return what `--set` could say to a command in earlier versions."""
+    """Return a command's former settings."""
     from sixfold.tasks.translate.recipe import TranslateRecipe
 
     return TranslateRecipe.former if command in ("train", "plan") else NONE_FORMER
@@ -123,13 +123,13 @@ def read_languages(command: str, settings: Sequence[str] | None) -> Languages | 
 def together(
     part: str, flags: Mapping[str, object | None], settings: Mapping[str, object] | None
 ) -> dict[str, object]:
-    """Return the values of a part from flags and `--set`; None is a flag that was not given."""
+    """Merge the values of a part from flags and `--set`; None is a flag that was not given."""
     refuse_twice(part, flags, settings)
     return {**{name: value for name, value in flags.items() if value is not None}, **(settings or {})}
 
 
 def refuse_twice(part: str, flags: Mapping[str, object | None], settings: Mapping[str, object] | None) -> None:
-    """Refuse a key that is set by a flag and by `--set`, instead of ignoring one of them."""
+    """Refuse a key that is set both by a flag and by `--set`, instead of ignoring one of them."""
     for name in settings or {}:
         if flags.get(name) is not None:
             raise ConfigError(
@@ -138,5 +138,5 @@ def refuse_twice(part: str, flags: Mapping[str, object | None], settings: Mappin
 
 
 def as_flag(name: str) -> str:
-    """Return the flag of the same name as a setting."""
+    """Return the flag with the name of a setting."""
     return f"--{name.replace('_', '-')}"

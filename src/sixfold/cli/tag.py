@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 def tag(
     model: ModelFolder,
-    file: Annotated[str, typer.Argument(help="Texts, one a line; - is standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="Texts, one per line; - is standard input.")] = "-",
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with places in the raw text and probabilities.")
+        bool, typer.Option("--json", help="One JSON object per line, with character positions and probabilities.")
     ] = False,
     precision: InPrecision = Precision.float32,
     device: Device = "auto",
 ) -> None:
-    """Tag the words of texts, or find their entities.
+    """Tag the words of texts, or find entities in them.
 
-    One line out for each line in: every word with its tag (word/TAG), or the entities as label: text, with tabs
-    between them. With --json, `text[start:end]` of the raw text is exactly the word or the entity.
+    Prints for each input line every word with its tag (word/TAG), or the entities as label: text, separated by
+    tabs. With --json, `text[start:end]` of the input is exactly the word or the entity.
 
     Example: echo "Ann Lee lives in Paris." | sixfold tag model
     """

@@ -1,4 +1,4 @@
-"""What `score` and `evaluate` tell of texts under a decoder-only model."""
+"""`score` and `evaluate` for texts and a decoder-only model."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ TEXTS_AT_ONCE = 500
 
 
 def continues_text(model: Path) -> bool:
-    """Return whether a path is the folder of a model that continues text."""
+    """Return whether a path is the model folder of a model that continues text."""
     from sixfold.models.folder import load_info
 
     return model.is_dir() and load_info(model).task == "generate"
 
 
 def refuse_for_texts(flags: Mapping[str, object]) -> None:
-    """Refuse what only translation knows."""
+    """Refuse options that only apply to translation."""
     if given := [flag for flag, value in flags.items() if value]:
-        raise ConfigError(f"{given[0]} is for translation; this model continues text.", "Leave it out.")
+        raise ConfigError(f"{given[0]} is for models that translate; this one continues text.", "Leave it out.")
 
 
 def score_lines(model: Path, file: str, as_json: bool, device: str) -> None:
-    """Print what a model thinks of each line of a file: a text of its own."""
+    """Print the score of each line of a file as a separate text."""
     from sixfold.cli.progress_bar import progress
     from sixfold.data.readers import read_lines
     from sixfold.decode.generate import load
@@ -54,7 +54,7 @@ def score_lines(model: Path, file: str, as_json: bool, device: str) -> None:
 def evaluate_files(
     model: Path, files: Sequence[str], as_json: bool, settings: Sequence[str] | None, device: str
 ) -> None:
-    """Print how well a model predicts texts, or the answers in conversations."""
+    """Print the scores of a model on texts, or on the answers in conversations."""
     from sixfold.cli.progress_bar import progress
     from sixfold.decode.generate import load
     from sixfold.tasks.generate import Generate

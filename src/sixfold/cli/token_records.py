@@ -1,4 +1,4 @@
-"""What JSON tells of tokens: each as people write it, its log-probability, and what else was probable."""
+"""The JSON records of tokens: the token, its log-probability, and its alternatives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def token_records(tokenizer: AnyTokenizer, tokens: Sequence[TokenScore]) -> list
 
 
 def shown_alternatives(tokenizer: AnyTokenizer, token: TokenScore) -> dict[str, object]:
-    """Return the most probable tokens in a token's place, if they were asked for."""
+    """Return the most probable tokens at a token's position, if requested."""
     if not token.alternatives:
         return {}
     ids, log_probs = zip(*token.alternatives, strict=True)

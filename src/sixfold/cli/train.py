@@ -24,7 +24,7 @@ def train(
     valid: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE or SOURCE TARGET", help="What to validate on; otherwise a part of the data is held out."
+            metavar="FILE or SOURCE TARGET", help="Validation data; by default, a part of the data is held out."
         ),
     ] = None,
     minutes: Minutes = 0,
@@ -35,13 +35,16 @@ def train(
     init: Init = None,
     device: Device = "auto",
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show the run in a browser while it trains, on this machine only.")
+        bool,
+        typer.Option(
+            "--watch", help="Show the training curves in a browser during the run, on this machine only."
+        ),
     ] = False,
 ) -> None:
-    """Train a model: pairs of text give one that translates, plain text or conversations one that writes.
+    """Train a model: on pairs of text it learns to translate, on plain text or conversations to generate text.
 
-    Vocabulary, model size, batch size and training length are chosen from the data and the machine, and shown.
-    The model folder can be used from the first validation on. Ctrl-C saves; --resume continues exactly there.
+    Vocabulary, model size, batch size and training time are chosen from the data and the machine, and shown. The
+    model folder can be used from the first validation on. Ctrl-C saves; --resume continues exactly there.
 
     Examples: sixfold train train.en train.de -o model --minutes 30; sixfold train book.txt -o model
     """
@@ -58,7 +61,7 @@ def train(
 
 @contextmanager
 def stopped_by_hand(folder: Path) -> Iterator[None]:
-    """Say how to continue when Ctrl-C ends a run before it can save."""
+    """Print how to continue when Ctrl-C ends a run before it can save."""
     from sixfold.training.run import say_stopped
 
     try:
@@ -69,20 +72,20 @@ def stopped_by_hand(folder: Path) -> Iterator[None]:
 
 
 def say_end(outcome: Outcome, folder: Path) -> None:
-    """Say what to type next."""
+    """Print what to type next."""
     if not outcome.finished:
         raise typer.Exit(code=130)
     typer.echo(next_command(folder), err=True)
 
 
 def next_command(folder: Path) -> str:
-    """Return what uses the model of a folder."""
+    """Return the command that uses the model in a folder."""
     from sixfold.models.folder import load_info
 
     info = load_info(folder)
     if info.task == "generate":
         prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
-        return f"write with: sixfold generate {folder} {prompt}"
+        return f"generate text with: sixfold generate {folder} {prompt}"
     if info.task == "fill":
         return f'fill gaps with: sixfold fill {folder} "The [MASK] sat on the mat."'
     return f"{info.task} with: sixfold {info.task} {folder}"
@@ -90,7 +93,7 @@ def next_command(folder: Path) -> str:
 
 @contextmanager
 def shown_live(folder: Path) -> Iterator[None]:
-    """Serve the training page while a run goes on; of several processes only the first does."""
+    """Serve the training page during a run, in the first of several processes."""
     from sixfold.explain.live_page import live_training_page
 
     if os.environ.get("RANK", "0") != "0":

@@ -34,47 +34,57 @@ if TYPE_CHECKING:
 
 
 LINES_AT_ONCE = 2000
-CONTENT = "What must and must not be written"
+CONTENT = "What translations contain"
 
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """What JSON tells besides."""
+    """The options of the JSON output."""
 
-    alternatives: int = setting(0, "most probable tokens in the place of each, shown in --json", 0, 100)
+    alternatives: int = setting(
+        0, "how many of the most probable tokens to show at each position in --json", 0, 100
+    )
 
     def __post_init__(self) -> None:
         check_bounds(self)
 
 
-InputFile = Annotated[str, typer.Argument(help="Text to translate, one sentence a line; - is standard input.")]
-Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at a time; 1 is greedy.")]
-NBest = Annotated[int | None, typer.Option(help="Translations of each line, best first.")]
+InputFile = Annotated[str, typer.Argument(help="Text to translate, one sentence per line; - is standard input.")]
+Beam = Annotated[int | None, typer.Option(help="Beam size; 1: greedy search.")]
+NBest = Annotated[int | None, typer.Option(help="Number of translations of each line, best first.")]
 Sample = Annotated[
     float | None,
-    typer.Option(metavar="TEMPERATURE", help="Draw each token at random; a low temperature is careful."),
+    typer.Option(
+        metavar="TEMPERATURE",
+        help="Sample each token at this temperature instead of searching; higher is more varied.",
+    ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="One JSON object a line, with scores, tokens, alignment and flags.")
+    bool, typer.Option("--json", help="One JSON object per line, with scores, tokens, alignment and warnings.")
 ]
 Require = Annotated[
     list[str] | None,
-    typer.Option(metavar="PHRASE", help="Stands in every translation; repeatable.", rich_help_panel=CONTENT),
+    typer.Option(
+        metavar="PHRASE", help="Phrase that every translation must contain; repeatable.", rich_help_panel=CONTENT
+    ),
 ]
 Forbid = Annotated[
-    list[str] | None, typer.Option(metavar="PHRASE", help="Stands in none; repeatable.", rich_help_panel=CONTENT)
+    list[str] | None,
+    typer.Option(
+        metavar="PHRASE", help="Phrase that no translation may contain; repeatable.", rich_help_panel=CONTENT
+    ),
 ]
 Protect = Annotated[
     bool,
     typer.Option(
         "--protect",
-        help="Addresses, placeholders such as {name} and %s, and inline tags stay as they are.",
+        help="Keep addresses, placeholders such as {name} and %s, and inline tags unchanged.",
         rich_help_panel=CONTENT,
     ),
 ]
 NumWorkers = Annotated[
     int,
-    typer.Option(min=0, max=256, help="Processes for long inputs; 0: one for each core.", rich_help_panel=ENGINE),
+    typer.Option(min=0, max=256, help="Processes for long inputs; 0: one per core.", rich_help_panel=ENGINE),
 ]
 
 
@@ -96,8 +106,8 @@ def translate(
 ) -> None:
     """Translate text, line by line.
 
-    One line comes out for each line that goes in, in the same order (with --n-best N: N lines). Text longer than a
-    model reads at once is cut, and that is said. Phrases are matched as they are written, as whole words.
+    Prints one line for each input line, in the same order (with --n-best N: N lines). Lines longer than the
+    model's input limit are truncated with a warning. Phrases are matched case-sensitively, as whole words.
 
     Example: echo "A man is sleeping." | sixfold translate model --beam 8
     """
@@ -110,7 +120,7 @@ def translate(
     options, in_json = read_options(flags, settings)
     refuse_unseen(in_json.alternatives, as_json)
     translator = load(model, device, partners or (), precision.value, workers or num_cores())
-    can_stream = translator.decoder.plan(options).can_stream  # refuses before a line is read
+    can_stream = translator.decoder.plan(options).can_stream  # checks the options before a line is read
     with reader_may_leave():
         if is_typed(file) and can_stream and not (as_json or protect):
             answer_typed_lines(translator, file, options)
@@ -122,7 +132,7 @@ def translate(
 def read_options(
     flags: Mapping[str, object | None], settings: Sequence[str] | None
 ) -> tuple[SearchOptions, JsonOptions]:
-    """Return how to search and what to tell of it, from flags and `--set`."""
+    """Return the options of the search and of the JSON output, from flags and `--set`."""
     from sixfold.decode.options import SearchOptions
 
     values = together("decode", flags, read_settings("translate", settings).get("decode"))
@@ -131,7 +141,7 @@ def read_options(
 
 
 def answer_typed_lines(translator: Translator, file: str, options: SearchOptions) -> None:
-    """Show each translation as it is written."""
+    """Show each translation as it is generated."""
     from sixfold.data.readers import read_lines
 
     for place, line in enumerate(read_lines(file)):
@@ -145,7 +155,7 @@ def answer_typed_lines(translator: Translator, file: str, options: SearchOptions
 def translate_lines(
     translator: Translator, search: SearchFunction, file: str, options: SearchOptions, alternatives: int | None
 ) -> None:
-    """Translate a file or standard input; as JSON if a number of alternatives is given."""
+    """Translate a file or standard input; with JSON output if a number of alternatives is given."""
     from sixfold.callbacks import offset_by
     from sixfold.cli.progress_bar import progress
     from sixfold.data.readers import read_lines
@@ -171,7 +181,7 @@ def translate_lines(
 
 
 def warn_of_cuts(number: int, translation: Translation) -> None:
-    """Say which line was not translated whole."""
+    """Warn of a line that was not translated completely."""
     if translation.source_is_cut:
         say_that_input_is_cut(number)
     if translation.is_cut:
@@ -179,14 +189,14 @@ def warn_of_cuts(number: int, translation: Translation) -> None:
 
 
 def say_that_input_is_cut(number: int) -> None:
-    """Say that the end of a line was not read."""
+    """Warn that the end of a line was not read."""
     typer.echo(
-        f"warning: line {number} is longer than the model reads at once; its end is not translated", err=True
+        f"warning: line {number} is longer than the model's input limit; its end is not translated", err=True
     )
 
 
 def as_texts(translations: list[Translation], n_best: int) -> list[str]:
-    """Return the output lines for one input line: as many for an empty one as for any other."""
+    """Return the output lines for one input line; an empty line gets as many as any other."""
     texts = [translation.text for translation in translations]
     return texts + [""] * (n_best - len(texts))
 
@@ -212,13 +222,13 @@ def as_json_rows(
 def as_evidence(
     translator: Translator, source: str, translation: Translation, links: Sequence[Link]
 ) -> dict[str, object]:
-    """Return which words belong together, and what is suspicious."""
+    """Return the word alignment and the warnings."""
     flags = translator.flags(source, translation)
     return {"alignment": [asdict(link) for link in links], "flags": [asdict(flag) for flag in flags]}
 
 
 def as_record(translator: Translator, translation: Translation, tokens: Sequence[TokenScore]) -> dict[str, object]:
-    """Return what JSON tells of one translation."""
+    """Return the JSON record of one translation."""
     return {
         "text": translation.text,
         "score": translation.score,

@@ -35,4 +35,4 @@ def test_a_second_demo_does_not_write_over_the_first(tmp_path: Path) -> None:
     (tmp_path / "demo" / "model").mkdir(parents=True)
     done = subprocess.run([sys.executable, "-m", "sixfold", "demo"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "already there" in done.stderr
+    assert "already exists" in done.stderr

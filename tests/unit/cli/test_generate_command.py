@@ -91,11 +91,11 @@ def test_a_full_context_is_said_and_slides_if_asked(command: Command, chat_model
     arguments = ("generate", chat_model, " ".join(["one"] * 253), "--max-tokens", "40", "--temperature", "0")
     code, out, messages = command(*arguments)
     assert code == 0
-    assert messages == "warning: the context of 256 tokens is full; --slide goes on\n"
+    assert messages == "warning: the context of 256 tokens is full; add --slide to continue\n"
     code, longer, messages = command(*arguments, "--slide")
     assert code == 0
     assert len(longer) > len(out)
-    assert "tokens were forgotten" in messages
+    assert "tokens were dropped" in messages
 
 
 def test_stop_strings_and_draws_do_what_they_say(command: Command, chat_model: Path) -> None:
@@ -119,7 +119,7 @@ def test_stop_strings_and_draws_do_what_they_say(command: Command, chat_model: P
         (("one", "-n", "1000000000"), "samples must be from 1 to 128"),
         (("one", "--max-tokens", "0"), "max_tokens must be from 1"),
         (("one " * 300,), "but the model's context holds 256"),
-        (("one", "--file", "x"), "A prompt and --file were given"),
+        (("one", "--file", "x"), "Both a prompt and --file were given"),
         (("one", "--system", "x"), "--system is for conversations"),
         (("one", "--set", "decode.alternatives=3"), "only shown in JSON"),
         (("one", "--set", "decode.prompt_scores=true"), "only shown in JSON"),

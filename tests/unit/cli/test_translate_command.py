@@ -146,7 +146,7 @@ def test_a_cut_line_is_named(command: Command, small_model: SmallModel) -> None:
     )
     assert code == 0
     assert len(out.splitlines()) == 2
-    assert "warning: line 2 is longer than the model reads at once" in messages
+    assert "warning: line 2 is longer than the model's input limit" in messages
 
 
 def test_a_setting_says_what_the_flag_of_its_name_says(command: Command, small_model: SmallModel) -> None:
@@ -267,7 +267,7 @@ def test_a_line_of_a_megabyte_is_cut_within_bounds(start: Start, small_model: Sm
         )
     assert process.returncode == 0
     assert len(out.split(b"\n")) == 4
-    assert b"line 2 is longer than the model reads at once" in messages
+    assert b"line 2 is longer than the model's input limit" in messages
 
 
 def test_json_has_the_words_that_belong_together_and_reasons_to_look_twice(
