@@ -165,7 +165,7 @@ def test_plain_text_is_known_as_train_knows_it(run: Run, tmp_path: Path) -> None
     (tmp_path / "book.txt").write_text("A cat sleeps.\nA bell \x07 rings.\n")
     code, out, _ = run(tmp_path / "book.txt")
     assert code == 0
-    assert "documents: one a file" in out
+    assert "documents: one per file" in out
     assert out.splitlines()[-1] == "2 lines, 1 of them (50.00%) with a fault; 1 is clean. 1 document, clean."
     (tmp_path / "other.txt").write_text("A dog runs.\nA bird sings.\n")
     _, out, _ = run(tmp_path / "book.txt", tmp_path / "other.txt")  # two files are a pair

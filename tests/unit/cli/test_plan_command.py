@@ -93,5 +93,5 @@ def test_a_fine_tuning_is_planned_with_the_bases_own_shape(
 ) -> None:
     code, out, _ = command("plan", *files, "--init", small_model.folder, "--set", "train.valid_sentences=4")
     assert code == 0
-    assert "fine-tunes model: 1 + 1 layers of width 64" in out
+    assert "fine-tunes model, whose 1 + 1 layers of width 64" in out
     assert "learning rate 0.0001" in out

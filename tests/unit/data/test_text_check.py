@@ -116,7 +116,7 @@ def test_nothing_between_two_marks_is_an_empty_document(tmp_path: Path) -> None:
     text = [f"{MARK}\n", *prose(3), f"{MARK}\n", f"{MARK}\n", *prose(3, seed=1), f"{MARK}\n"]
     report = check_texts(written(tmp_path, text))
     assert kinds(report) == {"empty document": (1, (5,))}  # after the mark on that line
-    assert report.facts[0] == f"documents: separated by lines that hold {MARK}"
+    assert report.facts[0] == f"documents: separated by lines that are {MARK}"
 
 
 def test_records_that_cannot_be_read_are_counted_and_the_first_is_quoted(tmp_path: Path) -> None:

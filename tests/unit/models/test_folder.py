@@ -494,7 +494,7 @@ def test_a_smaller_ensemble_leaves_no_weights_of_the_larger_one_behind(tmp_path:
 )
 def test_weights_that_lead_elsewhere_are_refused(folder: Path, name: str) -> None:
     rewrite_config(folder, lambda config: config.update({"weights": [[name]]}))
-    with pytest.raises(ModelFolderError, match=r"sixfold\.json cannot be read: weights.*no weight file"):
+    with pytest.raises(ModelFolderError, match=r"sixfold\.json cannot be read: weights.*not a weight file"):
         load_info(folder)
 
 

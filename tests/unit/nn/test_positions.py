@@ -74,7 +74,7 @@ def test_every_learned_position_is_a_parameter_of_its_own() -> None:
 def test_learned_positions_serve_up_to_the_last_and_refuse_to_go_past_it() -> None:
     positions = LearnedPositions(4, max_positions=6)
     assert torch.equal(positions(4, 2), positions.table[4:6])
-    with pytest.raises(RequestError, match="position 6 and only 6 were learned"):
+    with pytest.raises(RequestError, match="position 6 but only 6 were learned"):
         positions(4, 3)
 
 

@@ -88,7 +88,7 @@ def fetch_texts(
     corpus = known(name)
     if corpus.languages is not None:
         raise ConfigError(
-            f"The corpus {name} is made of pairs, and texts were asked for.",
+            f"The corpus {name} consists of pairs, and texts were expected.",
             f"Corpora of texts: {', '.join(OF_TEXTS)}.",
         )
     texts = OF_TEXTS[name].load(on_progress)
