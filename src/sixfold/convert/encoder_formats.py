@@ -16,7 +16,7 @@ from sixfold.convert.foreign_config import (
     refuse_not_ours,
     renamed,
 )
-from sixfold.convert.name_table import Stored, Table
+from sixfold.convert.name_table import Table
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.encoder_only import BERT, EncoderOnlyConfig, HeadName
 from sixfold.nn.config import Activation
@@ -113,13 +113,3 @@ def label_names(content: Mapping[str, Any]) -> tuple[str, ...]:
     if sorted(numbered) != list(range(len(numbered))):
         raise ModelFolderError("config.json numbers its labels (id2label) with gaps.")
     return tuple(numbered[number] for number in range(len(numbered)))
-
-
-def linear(ours: str, theirs: str) -> Table:
-    """Return the two rows of a linear layer, or of a norm."""
-    return {f"{ours}.{part}": (Stored(f"{theirs}.{part}"),) for part in ("weight", "bias")}
-
-
-def fused(ours: str, *theirs: str) -> Table:
-    """Return the two rows of a projection that stands there in several parts."""
-    return {f"{ours}.{part}": tuple(Stored(f"{name}.{part}") for name in theirs) for part in ("weight", "bias")}

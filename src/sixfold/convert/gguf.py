@@ -51,32 +51,25 @@ SHAPE = {
     "layers": "block_count",
     "heads": "attention.head_count",
 }
+AROUND_LAYERS = {"stem.embedding": "token_embd", "stack.norm": "output_norm", "head": "output"}
+IN_EVERY_LAYER = {
+    "stack.layers.{}.self_attention_norm": "blk.{}.attn_norm",
+    "stack.layers.{}.self_attention.output": "blk.{}.attn_output",
+    "stack.layers.{}.feed_forward_norm": "blk.{}.ffn_norm",
+    "stack.layers.{}.feed_forward.outer": "blk.{}.ffn_down",
+}
 LLAMA_FORMAT = GgufFormat(
     "llama",
     {
-        "stem.embedding.weight": (Stored("token_embd.weight"),),
-        "stack.layers.{}.self_attention_norm.weight": (Stored("blk.{}.attn_norm.weight"),),
-        "stack.layers.{}.self_attention.project.weight": (
-            Stored("blk.{}.attn_q.weight", turned_heads="query"),
-            Stored("blk.{}.attn_k.weight", turned_heads="key"),
-            Stored("blk.{}.attn_v.weight"),
+        **AROUND_LAYERS,
+        **IN_EVERY_LAYER,
+        "stack.layers.{}.self_attention.project": (
+            Stored("blk.{}.attn_q", turned_heads="query"),
+            Stored("blk.{}.attn_k", turned_heads="key"),
+            Stored("blk.{}.attn_v"),
         ),
-        "stack.layers.{}.self_attention.project.bias": (
-            Stored("blk.{}.attn_q.bias", turned_heads="query"),
-            Stored("blk.{}.attn_k.bias", turned_heads="key"),
-            Stored("blk.{}.attn_v.bias"),
-        ),
-        "stack.layers.{}.self_attention.output.weight": (Stored("blk.{}.attn_output.weight"),),
-        "stack.layers.{}.self_attention.output.bias": (Stored("blk.{}.attn_output.bias"),),
-        "stack.layers.{}.feed_forward_norm.weight": (Stored("blk.{}.ffn_norm.weight"),),
-        "stack.layers.{}.feed_forward.inner.weight": (Stored("blk.{}.ffn_gate.weight"),),
-        "stack.layers.{}.feed_forward.inner.bias": (Stored("blk.{}.ffn_gate.bias"),),
-        "stack.layers.{}.feed_forward.gate.weight": (Stored("blk.{}.ffn_up.weight"),),
-        "stack.layers.{}.feed_forward.gate.bias": (Stored("blk.{}.ffn_up.bias"),),
-        "stack.layers.{}.feed_forward.outer.weight": (Stored("blk.{}.ffn_down.weight"),),
-        "stack.layers.{}.feed_forward.outer.bias": (Stored("blk.{}.ffn_down.bias"),),
-        "stack.norm.weight": (Stored("output_norm.weight"),),
-        "head.weight": (Stored("output.weight"),),
+        "stack.layers.{}.feed_forward.inner": "blk.{}.ffn_gate",
+        "stack.layers.{}.feed_forward.gate": "blk.{}.ffn_up",
     },
     {**SHAPE, "key_value_heads": "attention.head_count_kv", "norm_epsilon": "attention.layer_norm_rms_epsilon"},
     LLAMA,
@@ -84,23 +77,11 @@ LLAMA_FORMAT = GgufFormat(
 GPT2_FORMAT = GgufFormat(
     "gpt2",
     {
-        "stem.embedding.weight": (Stored("token_embd.weight"),),
-        "stem.positions.table": (Stored("position_embd.weight"),),
-        **{
-            f"stack.layers.{{}}.{ours}.{kind}": (Stored(f"blk.{{}}.{theirs}.{kind}"),)
-            for kind in ("weight", "bias")
-            for ours, theirs in (
-                ("self_attention_norm", "attn_norm"),
-                ("self_attention.project", "attn_qkv"),
-                ("self_attention.output", "attn_output"),
-                ("feed_forward_norm", "ffn_norm"),
-                ("feed_forward.inner", "ffn_up"),
-                ("feed_forward.outer", "ffn_down"),
-            )
-        },
-        "stack.norm.weight": (Stored("output_norm.weight"),),
-        "stack.norm.bias": (Stored("output_norm.bias"),),
-        "head.weight": (Stored("output.weight"),),
+        **AROUND_LAYERS,
+        **IN_EVERY_LAYER,
+        "stem.positions": "position_embd",
+        "stack.layers.{}.self_attention.project": "blk.{}.attn_qkv",
+        "stack.layers.{}.feed_forward.inner": "blk.{}.ffn_up",
     },
     {**SHAPE, "norm_epsilon": "attention.layer_norm_epsilon"},
     {**GPT, "norm_kind": "layer", "gated": False, "feed_forward_bias": True, "key_value_heads": 0},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sixfold.convert.encoder_formats import Family, HeadNames, fused, linear
+from sixfold.convert.encoder_formats import Family, HeadNames
 from sixfold.convert.foreign_config import Fields
 from sixfold.convert.name_table import Stored, Table
 
@@ -36,19 +36,20 @@ REFUSED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cros
 def body(prefix: str) -> Table:
     """Return where everything before the head stands."""
     layer, ours = f"{prefix}.encoder.layer.{{}}", "stack.layers.{}"
-    attention = f"{layer}.attention.self"
     return {
-        "stem.embedding.weight": (Stored(f"{prefix}.embeddings.word_embeddings.weight"),),
-        "stem.positions.table": (Stored(f"{prefix}.embeddings.position_embeddings.weight"),),
-        "stem.token_types.table": (Stored(f"{prefix}.embeddings.token_type_embeddings.weight"),),
-        **linear("stem.norm", f"{prefix}.embeddings.LayerNorm"),
-        **fused(f"{ours}.self_attention.project", f"{attention}.query", f"{attention}.key", f"{attention}.value"),
-        **linear(f"{ours}.self_attention.output", f"{layer}.attention.output.dense"),
-        **linear(f"{ours}.self_attention_norm", f"{layer}.attention.output.LayerNorm"),
-        **linear(f"{ours}.feed_forward.inner", f"{layer}.intermediate.dense"),
-        **linear(f"{ours}.feed_forward.outer", f"{layer}.output.dense"),
-        **linear(f"{ours}.feed_forward_norm", f"{layer}.output.LayerNorm"),
-        **linear("pooler.dense", f"{prefix}.pooler.dense"),
+        "stem.embedding": f"{prefix}.embeddings.word_embeddings",
+        "stem.positions": f"{prefix}.embeddings.position_embeddings",
+        "stem.token_types": f"{prefix}.embeddings.token_type_embeddings",
+        "stem.norm": f"{prefix}.embeddings.LayerNorm",
+        f"{ours}.self_attention.project": tuple(
+            Stored(f"{layer}.attention.self.{part}") for part in ("query", "key", "value")
+        ),
+        f"{ours}.self_attention.output": f"{layer}.attention.output.dense",
+        f"{ours}.self_attention_norm": f"{layer}.attention.output.LayerNorm",
+        f"{ours}.feed_forward.inner": f"{layer}.intermediate.dense",
+        f"{ours}.feed_forward.outer": f"{layer}.output.dense",
+        f"{ours}.feed_forward_norm": f"{layer}.output.LayerNorm",
+        "pooler.dense": f"{prefix}.pooler.dense",
     }
 
 
@@ -62,14 +63,14 @@ BERT_FAMILY = Family(
         "token": HeadNames(
             "ForMaskedLM",
             {
-                **linear("head.transform.dense", "cls.predictions.transform.dense"),
-                **linear("head.transform.norm", "cls.predictions.transform.LayerNorm"),
-                "head.bias": (Stored("cls.predictions.bias"),),
+                "head.transform.dense": "cls.predictions.transform.dense",
+                "head.transform.norm": "cls.predictions.transform.LayerNorm",
+                "head": "cls.predictions",
             },
         ),
-        "class": HeadNames("ForSequenceClassification", linear("head.classifier", "classifier")),
-        "tag": HeadNames("ForTokenClassification", linear("head.classifier", "classifier")),
-        "span": HeadNames("ForQuestionAnswering", linear("head.bounds", "qa_outputs")),
+        "class": HeadNames("ForSequenceClassification", {"head.classifier": "classifier"}),
+        "tag": HeadNames("ForTokenClassification", {"head.classifier": "classifier"}),
+        "span": HeadNames("ForQuestionAnswering", {"head.bounds": "qa_outputs"}),
     },
     FIELDS,
     "hidden_act",
@@ -89,17 +90,17 @@ ROBERTA_FAMILY = Family(
         "token": HeadNames(
             "ForMaskedLM",
             {
-                **linear("head.transform.dense", "lm_head.dense"),
-                **linear("head.transform.norm", "lm_head.layer_norm"),
-                "head.bias": (Stored("lm_head.bias"),),
+                "head.transform.dense": "lm_head.dense",
+                "head.transform.norm": "lm_head.layer_norm",
+                "head": "lm_head",
             },
         ),
         "class": HeadNames(
             "ForSequenceClassification",
-            {**linear("pooler.dense", "classifier.dense"), **linear("head.classifier", "classifier.out_proj")},
+            {"pooler.dense": "classifier.dense", "head.classifier": "classifier.out_proj"},
         ),
-        "tag": HeadNames("ForTokenClassification", linear("head.classifier", "classifier")),
-        "span": HeadNames("ForQuestionAnswering", linear("head.bounds", "qa_outputs")),
+        "tag": HeadNames("ForTokenClassification", {"head.classifier": "classifier"}),
+        "span": HeadNames("ForQuestionAnswering", {"head.bounds": "qa_outputs"}),
     },
     FIELDS,
     "hidden_act",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sixfold.convert.encoder_formats import Family, HeadNames, fused, linear
+from sixfold.convert.encoder_formats import Family, HeadNames
 from sixfold.convert.foreign_config import Fields
 from sixfold.convert.name_table import Stored, Table
 
@@ -29,15 +29,15 @@ DEFAULTS: dict[str, Any] = {
 
 LAYER, OURS = "distilbert.transformer.layer.{}", "stack.layers.{}"
 BODY: Table = {
-    "stem.embedding.weight": (Stored("distilbert.embeddings.word_embeddings.weight"),),
-    "stem.positions.table": (Stored("distilbert.embeddings.position_embeddings.weight"),),
-    **linear("stem.norm", "distilbert.embeddings.LayerNorm"),
-    **fused(f"{OURS}.self_attention.project", *(f"{LAYER}.attention.{part}_lin" for part in "qkv")),
-    **linear(f"{OURS}.self_attention.output", f"{LAYER}.attention.out_lin"),
-    **linear(f"{OURS}.self_attention_norm", f"{LAYER}.sa_layer_norm"),
-    **linear(f"{OURS}.feed_forward.inner", f"{LAYER}.ffn.lin1"),
-    **linear(f"{OURS}.feed_forward.outer", f"{LAYER}.ffn.lin2"),
-    **linear(f"{OURS}.feed_forward_norm", f"{LAYER}.output_layer_norm"),
+    "stem.embedding": "distilbert.embeddings.word_embeddings",
+    "stem.positions": "distilbert.embeddings.position_embeddings",
+    "stem.norm": "distilbert.embeddings.LayerNorm",
+    f"{OURS}.self_attention.project": tuple(Stored(f"{LAYER}.attention.{part}_lin") for part in "qkv"),
+    f"{OURS}.self_attention.output": f"{LAYER}.attention.out_lin",
+    f"{OURS}.self_attention_norm": f"{LAYER}.sa_layer_norm",
+    f"{OURS}.feed_forward.inner": f"{LAYER}.ffn.lin1",
+    f"{OURS}.feed_forward.outer": f"{LAYER}.ffn.lin2",
+    f"{OURS}.feed_forward_norm": f"{LAYER}.output_layer_norm",
 }
 
 DISTILBERT_FAMILY = Family(
@@ -50,17 +50,17 @@ DISTILBERT_FAMILY = Family(
         "token": HeadNames(
             "ForMaskedLM",
             {
-                **linear("head.transform.dense", "vocab_transform"),
-                **linear("head.transform.norm", "vocab_layer_norm"),
-                "head.bias": (Stored("vocab_projector.bias"),),
+                "head.transform.dense": "vocab_transform",
+                "head.transform.norm": "vocab_layer_norm",
+                "head": "vocab_projector",
             },
         ),
         "class": HeadNames(
             "ForSequenceClassification",
-            {**linear("pooler.dense", "pre_classifier"), **linear("head.classifier", "classifier")},
+            {"pooler.dense": "pre_classifier", "head.classifier": "classifier"},
         ),
-        "tag": HeadNames("ForTokenClassification", linear("head.classifier", "classifier")),
-        "span": HeadNames("ForQuestionAnswering", linear("head.bounds", "qa_outputs")),
+        "tag": HeadNames("ForTokenClassification", {"head.classifier": "classifier"}),
+        "span": HeadNames("ForQuestionAnswering", {"head.bounds": "qa_outputs"}),
     },
     FIELDS,
     "activation",

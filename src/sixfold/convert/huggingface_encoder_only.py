@@ -115,8 +115,7 @@ def format_of(content: Mapping[str, Any]) -> EncoderFormat:
 
 def with_pooler_found(config: EncoderOnlyConfig, format_: EncoderFormat, tensors: Prefixed) -> EncoderOnlyConfig:
     """Return a configuration without a pooler if the files have none; a classifier needs it."""
-    stored = format_.table.get("pooler.dense.weight", ())
-    has_pooler = any(part.name in tensors.shapes() for part in stored)
+    has_pooler = f"{format_.table.get('pooler.dense')}.weight" in tensors.shapes()
     return config if has_pooler or config.head == "class" else config.model_copy(update={"pooler": "none"})
 
 

@@ -54,24 +54,18 @@ ACTIVATIONS: dict[str, Activation] = {
     "quick_gelu": "quick_gelu",
 }
 
+LAYER = "transformer.h.{}"
 TABLE: Table = {
-    "stem.embedding.weight": (Stored("transformer.wte.weight"),),
-    "stem.positions.table": (Stored("transformer.wpe.weight"),),
-    "stack.layers.{}.self_attention_norm.weight": (Stored("transformer.h.{}.ln_1.weight"),),
-    "stack.layers.{}.self_attention_norm.bias": (Stored("transformer.h.{}.ln_1.bias"),),
-    "stack.layers.{}.self_attention.project.weight": (Stored("transformer.h.{}.attn.c_attn.weight", True),),
-    "stack.layers.{}.self_attention.project.bias": (Stored("transformer.h.{}.attn.c_attn.bias"),),
-    "stack.layers.{}.self_attention.output.weight": (Stored("transformer.h.{}.attn.c_proj.weight", True),),
-    "stack.layers.{}.self_attention.output.bias": (Stored("transformer.h.{}.attn.c_proj.bias"),),
-    "stack.layers.{}.feed_forward_norm.weight": (Stored("transformer.h.{}.ln_2.weight"),),
-    "stack.layers.{}.feed_forward_norm.bias": (Stored("transformer.h.{}.ln_2.bias"),),
-    "stack.layers.{}.feed_forward.inner.weight": (Stored("transformer.h.{}.mlp.c_fc.weight", True),),
-    "stack.layers.{}.feed_forward.inner.bias": (Stored("transformer.h.{}.mlp.c_fc.bias"),),
-    "stack.layers.{}.feed_forward.outer.weight": (Stored("transformer.h.{}.mlp.c_proj.weight", True),),
-    "stack.layers.{}.feed_forward.outer.bias": (Stored("transformer.h.{}.mlp.c_proj.bias"),),
-    "stack.norm.weight": (Stored("transformer.ln_f.weight"),),
-    "stack.norm.bias": (Stored("transformer.ln_f.bias"),),
-    "head.weight": (Stored("lm_head.weight"),),
+    "stem.embedding": "transformer.wte",
+    "stem.positions": "transformer.wpe",
+    "stack.layers.{}.self_attention_norm": f"{LAYER}.ln_1",
+    "stack.layers.{}.self_attention.project": (Stored(f"{LAYER}.attn.c_attn", is_transposed=True),),
+    "stack.layers.{}.self_attention.output": (Stored(f"{LAYER}.attn.c_proj", is_transposed=True),),
+    "stack.layers.{}.feed_forward_norm": f"{LAYER}.ln_2",
+    "stack.layers.{}.feed_forward.inner": (Stored(f"{LAYER}.mlp.c_fc", is_transposed=True),),
+    "stack.layers.{}.feed_forward.outer": (Stored(f"{LAYER}.mlp.c_proj", is_transposed=True),),
+    "stack.norm": "transformer.ln_f",
+    "head": "lm_head",
 }
 
 

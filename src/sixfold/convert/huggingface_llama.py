@@ -52,31 +52,18 @@ ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
 }
 
-ATTENTION = "model.layers.{}.self_attn"
+LAYER = "model.layers.{}"
 TABLE: Table = {
-    "stem.embedding.weight": (Stored("model.embed_tokens.weight"),),
-    "stack.layers.{}.self_attention_norm.weight": (Stored("model.layers.{}.input_layernorm.weight"),),
-    "stack.layers.{}.self_attention.project.weight": (
-        Stored(f"{ATTENTION}.q_proj.weight"),
-        Stored(f"{ATTENTION}.k_proj.weight"),
-        Stored(f"{ATTENTION}.v_proj.weight"),
-    ),
-    "stack.layers.{}.self_attention.project.bias": (
-        Stored(f"{ATTENTION}.q_proj.bias"),
-        Stored(f"{ATTENTION}.k_proj.bias"),
-        Stored(f"{ATTENTION}.v_proj.bias"),
-    ),
-    "stack.layers.{}.self_attention.output.weight": (Stored(f"{ATTENTION}.o_proj.weight"),),
-    "stack.layers.{}.self_attention.output.bias": (Stored(f"{ATTENTION}.o_proj.bias"),),
-    "stack.layers.{}.feed_forward_norm.weight": (Stored("model.layers.{}.post_attention_layernorm.weight"),),
-    "stack.layers.{}.feed_forward.inner.weight": (Stored("model.layers.{}.mlp.gate_proj.weight"),),
-    "stack.layers.{}.feed_forward.inner.bias": (Stored("model.layers.{}.mlp.gate_proj.bias"),),
-    "stack.layers.{}.feed_forward.gate.weight": (Stored("model.layers.{}.mlp.up_proj.weight"),),
-    "stack.layers.{}.feed_forward.gate.bias": (Stored("model.layers.{}.mlp.up_proj.bias"),),
-    "stack.layers.{}.feed_forward.outer.weight": (Stored("model.layers.{}.mlp.down_proj.weight"),),
-    "stack.layers.{}.feed_forward.outer.bias": (Stored("model.layers.{}.mlp.down_proj.bias"),),
-    "stack.norm.weight": (Stored("model.norm.weight"),),
-    "head.weight": (Stored("lm_head.weight"),),
+    "stem.embedding": "model.embed_tokens",
+    "stack.layers.{}.self_attention_norm": f"{LAYER}.input_layernorm",
+    "stack.layers.{}.self_attention.project": tuple(Stored(f"{LAYER}.self_attn.{part}_proj") for part in "qkv"),
+    "stack.layers.{}.self_attention.output": f"{LAYER}.self_attn.o_proj",
+    "stack.layers.{}.feed_forward_norm": f"{LAYER}.post_attention_layernorm",
+    "stack.layers.{}.feed_forward.inner": f"{LAYER}.mlp.gate_proj",
+    "stack.layers.{}.feed_forward.gate": f"{LAYER}.mlp.up_proj",
+    "stack.layers.{}.feed_forward.outer": f"{LAYER}.mlp.down_proj",
+    "stack.norm": "model.norm",
+    "head": "lm_head",
 }
 
 

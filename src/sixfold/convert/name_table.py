@@ -1,6 +1,7 @@
-"""Where each tensor of ours stands in a foreign file: one table of names, used in both directions.
+"""Where the weights of each part of ours stand in a foreign file: one table of names, used in both directions.
 
-A name of ours may hold `{}` for the number of a layer, and so do the foreign ones beside it.
+A table names modules, whose weights and biases have the same places there as here. A name of ours may hold `{}`
+for the number of a layer, and so do the foreign ones beside it.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from sixfold.models.weights import Weights, weights_of
 from sixfold.nn import BlockConfig
 
 LAYER = re.compile(r"(?<=stack\.layers\.)\d+(?=\.)")
-FUSED = "self_attention.project."  # W^Q, W^K and W^V, one below the other
+FUSED = "self_attention.project"  # W^Q, W^K and W^V, one below the other
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor of a foreign file, and how it differs from ours."""
+    """A module of a foreign file, or a tensor of it, and how it differs from ours."""
 
     name: str
     is_transposed: bool = False
     turned_heads: Literal["", "query", "key"] = ""  # whose rotary pairs stand side by side: ours are D/2 apart
 
 
-Table = Mapping[str, tuple[Stored, ...]]  # several tensors stand one below the other in ours
+Table = Mapping[str, str | tuple[Stored, ...]]  # several modules stand one below the other in ours
 
 
 class ForeignTensors(Protocol):
@@ -53,9 +54,12 @@ def empty_weights(config: BlockConfig) -> Weights:
 
 def stored_parts(name: str, table: Table) -> tuple[Stored, ...]:
     """Return what a tensor of ours is made of."""
-    layer = LAYER.search(name)
-    number = layer.group() if layer else ""
-    return tuple(replace(part, name=part.name.replace("{}", number)) for part in table[LAYER.sub("{}", name)])
+    module, _, kind = name.rpartition(".")
+    layer = LAYER.search(module)
+    number, suffix = layer.group() if layer else "", "bias" if kind == "bias" else "weight"  # of a table too
+    parts = table[LAYER.sub("{}", module)]
+    parts = (Stored(parts),) if isinstance(parts, str) else parts
+    return tuple(replace(part, name=f"{part.name.replace('{}', number)}.{suffix}") for part in parts)
 
 
 def part_sizes(name: str, whole: Tensor, config: BlockConfig, parts: int) -> list[int]:
