@@ -22,6 +22,7 @@ from sixfold.convert.huggingface_folder import (
     GENERATION,
     TOKENIZER,
     Prefixed,
+    class_of,
     is_installed,
     read_optional,
     read_tokenizer,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 JINJA = "chat_template.jinja"
 FORMATS = {each.FORMAT.architecture: each.FORMAT for each in (huggingface_gpt2, huggingface_llama)}
+PLAIN = {format_.model_type: name for name, format_ in FORMATS.items()}
 TIED_HEAD = re.compile(r"lm_head\.weight")  # some files hold the embedding twice
 
 
@@ -51,7 +53,7 @@ def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) 
     """Read a folder; `chat` says which template the model gets."""
     tokenizer, content = read_tokenizer(folder), read_json(folder / CONFIG)
     with values_of(f"What {folder} says of itself"):
-        format_ = architecture_of(content)
+        format_ = class_of(content, FORMATS, PLAIN)
         config = format_.read_config(content)
         names, jinja = token_names(folder, content), read_jinja(folder)
     ignored = (*format_.ignored, TIED_HEAD) if config.tied else format_.ignored
@@ -59,21 +61,6 @@ def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) 
         tensors = Prefixed(files, format_.prefix)
         weights = to_ours(tensors, config, format_.table, str(folder), ignored, on_progress)
     return published(config, weights, tokenizer, names, jinja, chat, origin_of(folder, format_))
-
-
-def architecture_of(content: Mapping[str, Any]) -> HuggingFaceFormat[DecoderOnlyConfig]:
-    """Return the table for a model's class."""
-    names = content.get("architectures") or [
-        name for name, format_ in FORMATS.items() if content.get("model_type") == format_.model_type
-    ]
-    if not isinstance(names, list) or len(names) != 1 or names[0] not in FORMATS:
-        raise ModelFolderError(
-            f"config.json describes {str(names)[:80]}, which Sixfold does not import.",
-            f"Known: {', '.join(FORMATS)}.",
-        )
-    if content.get("quantization_config"):
-        raise ModelFolderError("config.json has a quantization_config; only float weights are imported.")
-    return FORMATS[names[0]]
 
 
 # The tokenizer
@@ -144,7 +131,7 @@ def reference(folder: Path) -> Logits | None:
     be_quiet()
     import transformers
 
-    architecture = architecture_of(read_json(folder / CONFIG)).architecture
+    architecture = class_of(read_json(folder / CONFIG), FORMATS, PLAIN).architecture
     # This one class of the package itself, never code of the folder; safetensors, never pickles.
     model = getattr(transformers, architecture).from_pretrained(
         folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True

@@ -32,6 +32,7 @@ from sixfold.convert.huggingface_folder import (
     TOKENIZER,
     Prefixed,
     automatic_encoder,
+    class_of,
     is_installed,
     name_of_reference,
     read_optional,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 FAMILIES = (BERT_FAMILY, ROBERTA_FAMILY, DISTILBERT_FAMILY)
 FORMATS: dict[str, EncoderFormat] = {each.architecture: each for family in FAMILIES for each in family.formats()}
+PLAIN = {family.model_type: f"{family.name}Model" for family in FAMILIES}
 FORMATS["BertForPreTraining"] = FORMATS["BertForMaskedLM"]  # and one layer more, for pairs of sentences
 VECTOR_TOLERANCE = 1e-5  # of a number of a unit vector
 LONGEST_TEXT = 1_000_000  # tokens: nothing is cut where tokens are compared
@@ -75,15 +77,14 @@ def is_encoder(folder: Path) -> bool:
     """Return whether the class of a folder's model is one of these."""
     content = read_json(folder / CONFIG)
     names = content.get("architectures")
-    types = {family.model_type for family in FAMILIES}
-    return names[0] in FORMATS if isinstance(names, list) and names else content.get("model_type") in types
+    return names[0] in FORMATS if isinstance(names, list) and names else content.get("model_type") in PLAIN
 
 
 def read_folder(folder: Path, on_progress: OnProgress = no_progress) -> PublishedEncoder:
     """Read a folder."""
     content = read_json(folder / CONFIG)
     with values_of(f"What {folder} says of itself"):
-        format_ = format_of(content)
+        format_ = class_of(content, FORMATS, PLAIN)
         config = format_.read_config(content)
         tokenizer = open_tokenizer(folder, config.vocabulary)
         config, notes = with_sentence_vectors(config, folder)
@@ -96,21 +97,6 @@ def read_folder(folder: Path, on_progress: OnProgress = no_progress) -> Publishe
     origin: dict[str, Json] = {"name": folder.resolve().name, "format": f"Hugging Face, {format_.architecture}"}
     notes["text"] = what_is_read(tokenizer)
     return PublishedEncoder(config, weights, tokenizer, side, labels, {**origin, **notes})
-
-
-def format_of(content: Mapping[str, Any]) -> EncoderFormat:
-    """Return the table for a model's class; a folder without one has the encoder alone."""
-    names = content.get("architectures") or [
-        f"{family.name}Model" for family in FAMILIES if content.get("model_type") == family.model_type
-    ]
-    if not isinstance(names, list) or len(names) != 1 or names[0] not in FORMATS:
-        raise ModelFolderError(
-            f"config.json describes {str(names)[:80]}, which Sixfold does not import.",
-            f"Known: {', '.join(FORMATS)}.",
-        )
-    if content.get("quantization_config"):
-        raise ModelFolderError("config.json has a quantization_config; only float weights are imported.")
-    return FORMATS[names[0]]
 
 
 def with_pooler_found(config: EncoderOnlyConfig, format_: EncoderFormat, tensors: Prefixed) -> EncoderOnlyConfig:
@@ -269,8 +255,9 @@ def reference(folder: Path, config: EncoderOnlyConfig) -> Logits:
     """Return what transformers makes of the model in a folder: the head's answer to tokens (1, T)."""
     import transformers
 
+    architecture = class_of(read_json(folder / CONFIG), FORMATS, PLAIN).architecture
     # This one class of the package itself, never code of the folder; safetensors, never pickles.
-    model = getattr(transformers, format_of(read_json(folder / CONFIG)).architecture).from_pretrained(
+    model = getattr(transformers, architecture).from_pretrained(
         folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True
     )
     return answers_of(model, config)

@@ -12,11 +12,28 @@ from typing import Any
 from torch import Tensor
 
 from sixfold.convert.compare_logits import Encode
+from sixfold.convert.foreign_config import Config, HuggingFaceFormat
 from sixfold.convert.safetensors_folder import SafetensorsFolder, read_json
 from sixfold.errors import ModelFolderError
 from sixfold.text.tokenizer_json import FILE_NAME, LARGEST_FILE
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+
+
+def class_of(
+    content: Mapping[str, Any], formats: Mapping[str, HuggingFaceFormat[Config]], plain: Mapping[str, str]
+) -> HuggingFaceFormat[Config]:
+    """Return the format of the class that a config.json names, or of the plain class of its type of model."""
+    kind = str(content.get("model_type"))
+    names = content.get("architectures") or ([plain[kind]] if kind in plain else [])
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in formats:
+        raise ModelFolderError(
+            f"config.json describes {str(names)[:80]}, which Sixfold does not import.",
+            f"Known: {', '.join(formats)}.",
+        )
+    if content.get("quantization_config"):
+        raise ModelFolderError("config.json has a quantization_config; only float weights are imported.")
+    return formats[names[0]]
 
 
 class Prefixed:

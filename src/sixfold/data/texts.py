@@ -81,6 +81,16 @@ class Assembler:
         self.line += separator.count("\n")
 
 
+def stretches_of(piece: Piece, longest: int) -> Iterator[Piece]:
+    """Yield a piece in stretches of at most so many characters."""
+    text, is_first = piece.text, piece.is_first
+    while len(text) > longest:
+        cut = place_to_cut(text, longest)
+        yield Piece(text[:cut], piece.line, is_first, is_last=False)
+        text, is_first = text[cut:], False
+    yield Piece(text, piece.line, is_first, piece.is_last)
+
+
 def place_to_cut(text: str, near: int) -> int:
     """Return where to end a piece: before the last single space up to `near`, so that no subword is cut."""
     found = [*SPACE_BEFORE_WORD.finditer(text, near // 2, near + 1)]

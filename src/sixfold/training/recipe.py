@@ -7,7 +7,7 @@ task has its own `Recipe`, whose `train` part extends the `TrainConfig` here.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar, get_type_hints
@@ -17,7 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from sixfold.errors import ConfigError
 from sixfold.models.folder import Json
 from sixfold.nn import BlockConfig
-from sixfold.settings import NONE_FORMER, Former, Overrides, check_keys, in_current_keys, parse_settings
+from sixfold.settings import (
+    NONE_FORMER,
+    Former,
+    Overrides,
+    check_keys,
+    in_current_keys,
+    parse_settings,
+    suggestion,
+)
 
 AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
 Number = TypeVar("Number", int, float)
@@ -80,6 +88,8 @@ class Recipe(BaseModel):
     decode: SerializeAsAny[BaseModel]
 
     former: ClassVar[Mapping[str, Former]] = NONE_FORMER  # keys of earlier versions
+    presets: ClassVar[Mapping[str, BlockConfig]] = {}  # what model.preset stands for
+    abbreviations: ClassVar[Mapping[str, Sequence[str]]] = {}  # other keys of the model that stand for several
 
     @classmethod
     def parts(cls) -> dict[str, type[BaseModel]]:
@@ -90,7 +100,8 @@ class Recipe(BaseModel):
     @classmethod
     def known_keys(cls, part: str) -> list[str]:
         """Return the known keys of a part."""
-        return list(cls.parts()[part].model_fields)
+        abbreviations = ["preset", *cls.abbreviations] if part == "model" and cls.presets else []
+        return [*cls.parts()[part].model_fields, *abbreviations]
 
     @classmethod
     def known(cls) -> dict[str, list[str]]:
@@ -99,9 +110,20 @@ class Recipe(BaseModel):
 
     @classmethod
     def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
-        """Replace abbreviations, such as a preset, by the keys they stand for."""
-        del part
-        return keys
+        """Return keys without abbreviations; keys of several change a preset, and single keys change both."""
+        if part != "model":
+            return keys
+        preset = cls.fields_of_preset(str(keys["preset"])) if "preset" in keys else {}
+        several = {name: value for key, value in keys.items() for name in cls.abbreviations.get(key, ())}
+        single = {key: value for key, value in keys.items() if key not in ("preset", *cls.abbreviations)}
+        return {**preset, **several, **single}
+
+    @classmethod
+    def fields_of_preset(cls, name: str) -> dict[str, Json]:
+        """Return what a preset stands for."""
+        if name not in cls.presets:
+            raise ConfigError(f"There is no preset {name!r}.", suggestion(name, cls.presets))
+        return cls.presets[name].model_dump()
 
     @property
     def num_members(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -10,8 +11,7 @@ from sixfold.data.texts import SEPARATORS
 from sixfold.decode.config import GenerateConfig
 from sixfold.errors import ConfigError
 from sixfold.models.decoder_only import PRESETS, DecoderOnlyArchitecture, DecoderOnlyConfig
-from sixfold.models.folder import Json
-from sixfold.settings import suggestion
+from sixfold.nn import BlockConfig
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
@@ -58,6 +58,8 @@ class GenerateRecipe(Recipe):
     train: GenerateTrainConfig = GenerateTrainConfig()
     decode: GenerateConfig = GenerateConfig()
 
+    presets: ClassVar[Mapping[str, BlockConfig]] = PRESETS
+
     @model_validator(mode="after")
     def check_positions(self) -> GenerateRecipe:
         """Refuse rows that are longer than the model's positions."""
@@ -68,19 +70,3 @@ class GenerateRecipe(Recipe):
                 f"Set model.max_positions={self.data.context}, or data.context={self.model.max_positions}.",
             )
         return self
-
-    @classmethod
-    def known_keys(cls, part: str) -> list[str]:
-        """Return the known keys of a part, the preset included."""
-        return super().known_keys(part) + (["preset"] if part == "model" else [])
-
-    @classmethod
-    def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
-        """Replace `preset` by its fields."""
-        rest = dict(keys)
-        if part != "model" or "preset" not in rest:
-            return rest
-        preset = str(rest.pop("preset"))
-        if preset not in PRESETS:
-            raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
-        return {**PRESETS[preset].model_dump(), **rest}

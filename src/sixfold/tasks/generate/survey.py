@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from sixfold.callbacks import OnProgress
 from sixfold.data.conversations import Conversation, Conversations
 from sixfold.data.even_sample import EvenSample
 from sixfold.data.hash_sets import hash_texts
-from sixfold.data.texts import Piece, Texts, place_to_cut
+from sixfold.data.texts import Piece, Texts, stretches_of
 from sixfold.errors import DataError
 
 STRETCH_CHARACTERS = 2000  # of the sample
@@ -58,7 +58,7 @@ def survey(examples: Examples, on_progress: OnProgress) -> Survey:
         characters, num_bytes = characters + len(piece.text), num_bytes + len(piece.text.encode())
         if piece.is_first:
             smallest = min(smallest, hash_of(piece.text))
-        for stretch in stretches_of(piece):
+        for stretch in stretches_of(piece, STRETCH_CHARACTERS):
             sample.offer(stretch)
         on_progress(sample.num_offered)
     if characters < FEWEST_CHARACTERS:
@@ -92,16 +92,6 @@ def survey_conversations(conversations: Conversations, on_progress: OnProgress) 
         count, count, characters, num_bytes, smallest, sample.items, "", conversations.left_out,
         has_conversations=True,
     )  # fmt: skip
-
-
-def stretches_of(piece: Piece) -> Iterator[Piece]:
-    """Yield a piece in short stretches."""
-    text, is_first = piece.text, piece.is_first
-    while len(text) > STRETCH_CHARACTERS:
-        cut = place_to_cut(text, STRETCH_CHARACTERS)
-        yield Piece(text[:cut], piece.line, is_first, is_last=False)
-        text, is_first = text[cut:], False
-    yield Piece(text, piece.line, is_first, piece.is_last)
 
 
 def hash_of(text: str) -> int:

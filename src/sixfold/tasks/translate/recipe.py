@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -11,8 +11,8 @@ from sixfold.data.languages import MEANING, asked_languages
 from sixfold.decode.config import DecodeConfig
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import PRESETS, Architecture, EncoderDecoderConfig
-from sixfold.models.folder import Json
-from sixfold.settings import Former, suggestion
+from sixfold.nn import BlockConfig
+from sixfold.settings import Former
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
@@ -68,6 +68,8 @@ class TranslateRecipe(Recipe):
     train: TranslateTrainConfig = TranslateTrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
+    presets: ClassVar[Mapping[str, BlockConfig]] = PRESETS
+    abbreviations: ClassVar[Mapping[str, Sequence[str]]] = {"layers": ("encoder_layers", "decoder_layers")}
     former: ClassVar[Mapping[str, Former]] = {
         "data.join": Former(now="data.concatenate"),
         "model.members": Former(now="model.ensemble"),
@@ -94,21 +96,3 @@ class TranslateRecipe(Recipe):
                 f"Set model.max_positions={needed}, or data.max_tokens={self.model.max_positions - NUM_SPECIAL}.",
             )
         return self
-
-    @classmethod
-    def known_keys(cls, part: str) -> list[str]:
-        """Return the known keys of a part, abbreviations included."""
-        return super().known_keys(part) + (["preset", "layers"] if part == "model" else [])
-
-    @classmethod
-    def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
-        """Replace `preset` by its fields and `layers` by both depths."""
-        rest, expanded = dict(keys), dict[str, Json]()
-        if part == "model" and "preset" in rest:
-            preset = str(rest.pop("preset"))
-            if preset not in PRESETS:
-                raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
-            expanded.update(PRESETS[preset].model_dump())
-        if part == "model" and "layers" in rest:
-            expanded["encoder_layers"] = expanded["decoder_layers"] = rest.pop("layers")
-        return {**expanded, **rest}

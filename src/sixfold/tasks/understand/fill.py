@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from sixfold.data.checks.labelled import Labelled
 from sixfold.data.shards import Columns, Record, Records, Values, token_type
-from sixfold.data.texts import Piece, Texts, open_texts, place_to_cut
+from sixfold.data.texts import Piece, Texts, open_texts, stretches_of
 from sixfold.models.encoder_only import EncoderOnly
 from sixfold.models.ensemble import members_of
 from sixfold.models.folder import Labels
@@ -81,12 +81,7 @@ class Stretches:
 
     def __iter__(self) -> Iterator[Piece]:
         for piece in self.texts:
-            text, is_first = piece.text, piece.is_first
-            while len(text) > STRETCH_CHARACTERS:
-                cut = place_to_cut(text, STRETCH_CHARACTERS)
-                yield Piece(text[:cut], piece.line, is_first, is_last=False)
-                text, is_first = text[cut:], False
-            yield Piece(text, piece.line, is_first, piece.is_last)
+            yield from stretches_of(piece, STRETCH_CHARACTERS)
 
 
 class Fill(UnderstandTask[Piece, FillRecipe]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from sixfold.errors import ConfigError
 from sixfold.models.encoder_only import PRESETS, EncoderOnlyArchitecture, EncoderOnlyConfig, HeadName
-from sixfold.models.folder import Json
-from sixfold.settings import suggestion
+from sixfold.nn import BlockConfig
 from sixfold.text import Subwords
 from sixfold.training.recipe import Recipe, TrainConfig
 
@@ -57,6 +57,8 @@ class UnderstandRecipe(Recipe):
     train: SerializeAsAny[UnderstandTrainConfig] = UnderstandTrainConfig()
     decode: NoDecoding = NoDecoding()
 
+    presets: ClassVar[Mapping[str, BlockConfig]] = PRESETS
+
     @model_validator(mode="after")
     def check_positions(self) -> UnderstandRecipe:
         """Refuse texts that are longer than the positions of the model."""
@@ -68,19 +70,3 @@ class UnderstandRecipe(Recipe):
                 f"Set data.max_tokens={room}, or a larger model.max_positions.",
             )
         return self
-
-    @classmethod
-    def known_keys(cls, part: str) -> list[str]:
-        """Return what can be said in a part, the preset included."""
-        return super().known_keys(part) + (["preset"] if part == "model" else [])
-
-    @classmethod
-    def expand(cls, part: str, keys: dict[str, Json]) -> dict[str, Json]:
-        """Replace `preset` by its fields."""
-        rest = dict(keys)
-        if part != "model" or "preset" not in rest:
-            return rest
-        preset = str(rest.pop("preset"))
-        if preset not in PRESETS:
-            raise ConfigError(f"There is no preset {preset!r}.", suggestion(preset, PRESETS))
-        return {**PRESETS[preset].model_dump(), **rest}
