@@ -62,6 +62,21 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(seed: int, temperature: 
     assert is_plausible(chi_square(counts, dict(enumerate(probabilities)), draws), 8)
 
 
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 0.9), (7, 1.0), (400, 0.7), (0, 0.999), (0, 1e-6), (9999, 0.5)])
+@pytest.mark.usefixtures("seed")
+def test_the_most_probable_tokens_are_those_of_a_whole_sorted_vocabulary(top_k: int, top_p: float) -> None:
+    sharpness = torch.tensor([[0.0], [0.1], [1.0], [3.0], [30.0]])  # from all equal to one alone
+    log_probs = (sharpness * torch.randn(5, 5000)).mul(8).round().div(8).log_softmax(dim=1)  # many are equal
+    found = Sampling(0.8, top_k, top_p).weights(log_probs)
+    ordered, order = (log_probs.double() / 0.8).softmax(dim=1).sort(dim=1, descending=True, stable=True)
+    ordered[:, top_k or 5000 :] = 0
+    ordered[ordered.cumsum(dim=1) - ordered >= top_p * ordered.sum(dim=1, keepdim=True)] = 0
+    assert torch.equal(found > 0, torch.zeros_like(found).scatter(1, order, ordered) > 0)
+    torch.testing.assert_close(found, torch.zeros_like(found).scatter(1, order, ordered), rtol=0, atol=0)
+    alone = torch.cat([Sampling(0.8, top_k, top_p).weights(row[None]) for row in log_probs])
+    assert torch.equal(found, alone)
+
+
 def test_whole_outputs_are_drawn_as_often_as_they_are_probable(seed: int) -> None:
     oracle, draws, limit = text_oracle(seed, sharpness=1.0), 4000, 3
     found = draw(oracle, [(0, number) for number in range(draws)], [limit] * draws, seed)
