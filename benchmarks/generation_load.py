@@ -25,7 +25,7 @@ from servers import server
 ENGINES = {"sixfold": [], "one-at-a-time": ["--set", "serve.most_texts=1"]}
 TOKENS = 64  # of each text
 SENTENCES = 3  # of a prompt, which has about as many tokens as the text
-UNITS = {"tokens_per_second": "1/s", "steps_to_first_token": ""}
+UNITS = {"tokens_per_second": "1/s", "steps_to_first_token": "", "most_steps_to_first_token": ""}
 
 
 @dataclass

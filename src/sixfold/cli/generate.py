@@ -126,7 +126,7 @@ def generate(
     with reader_may_leave():
         if prompt is not None:
             writer.answer(prompt)
-        elif chat and is_typed(file or "-"):
+        elif is_typed(file or "-") and sys.stdout.isatty() and writer.can_show:
             writer.converse()
         else:
             writer.answer_lines(file or "-")
@@ -158,9 +158,14 @@ class Writer:
     system: str | None
     as_json: bool
 
+    @property
+    def can_show(self) -> bool:
+        """Whether texts are shown as they are generated: one for each prompt, as plain text."""
+        return not self.as_json and self.options.samples == 1
+
     def answer(self, prompt: str) -> None:
         """Answer one prompt; a single plain text is shown as it is generated."""
-        if self.as_json or self.options.samples > 1:
+        if not self.can_show:
             self.write(1, [prompt])
             return
         if sys.stdout.isatty() and not self.is_chat:
@@ -173,10 +178,7 @@ class Writer:
 
         lines, first = read_lines(file), 1
         while chunk := [*islice(lines, 1 if is_typed(file) else LINES_AT_ONCE)]:
-            if is_typed(file) and not self.as_json and self.options.samples == 1:
-                self.show(self.generator.begin(self.encode(chunk[0]), self.options))
-            else:
-                self.write(first, chunk)
+            self.write(first, chunk)
             first += len(chunk)
 
     def write(self, first: int, prompts: Sequence[str]) -> None:
@@ -201,16 +203,14 @@ class Writer:
         self.say_what_is_missing(stream.continuation)
 
     def converse(self) -> None:
-        """Hold a conversation in the terminal. Ctrl-C stops an answer, Ctrl-D ends the conversation."""
+        """Answer what is typed as the turns of a conversation, or continue each line; Ctrl-C stops a text."""
         messages = self.beginning()
-        self.generator.encode_chat(
-            [*messages, Message("user", "")]
-        )  # refuses a model without a chat template at once
-        typer.echo("Ctrl-C stops an answer, Ctrl-D ends the conversation.", err=True)
+        self.encode("")  # refuses a model without a chat template at once
+        wish = "Write a message" if self.is_chat else "Write the beginning of a text"
+        typer.echo(f"{wish}. Ctrl-C stops the answer, Ctrl-D ends.", err=True)
         for line in typed_lines():
-            turn = [*messages, Message("user", line)]
             try:
-                stream = self.generator.stream_chat(turn, self.options)
+                stream = self.begin_turn(messages, line)
             except RequestError as error:
                 typer.echo(f"error: {error.message}\nhint: {error.hint}", err=True)
                 continue
@@ -218,7 +218,13 @@ class Writer:
                 self.show(stream)
             except KeyboardInterrupt:
                 write_piece("\n")
-            messages = [*turn, Message("assistant", stream.continuation.text)]
+            messages += [Message("user", line), Message("assistant", stream.continuation.text)]
+
+    def begin_turn(self, messages: Sequence[Message], line: str) -> Stream:
+        """Return the answer to a line after some messages, or how the line goes on, before anything is written."""
+        if self.is_chat:
+            return self.generator.stream_chat([*messages, Message("user", line)], self.options)
+        return self.generator.begin(self.encode(line), self.options)
 
     def beginning(self) -> list[Message]:
         """Return the messages before the first one of a conversation."""
@@ -290,7 +296,7 @@ def typed_lines() -> Iterator[str]:
             if was_interrupted:
                 raise
             was_interrupted = True
-            typer.echo("\nCtrl-D ends the conversation.", err=True)
+            typer.echo("\nCtrl-D ends.", err=True)
             continue
         was_interrupted = False
         if line.strip():

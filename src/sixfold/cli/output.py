@@ -9,21 +9,30 @@ from contextlib import contextmanager
 
 import typer
 
-from sixfold.errors import ConfigError
+from sixfold.errors import ConfigError, WorkError
 
 CLOSED_PIPE = 141  # as shells report a closed pipe: 128 + SIGPIPE
 
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """End quietly when the reader closes the pipe, as in `sixfold translate … | head`."""
+    """End quietly when the reader closes the pipe, as in `sixfold translate … | head`; say when a disk is full."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Output that is flushed at exit is discarded, instead of failing again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
         raise typer.Exit(CLOSED_PIPE) from None
+    except OSError as error:
+        if error.filename is not None:  # of another file than standard output
+            raise
+        forget_output()
+        raise WorkError(f"The output cannot be written: {error.strerror}.") from error
+
+
+def forget_output() -> None:
+    """Let what is still to be written at exit go nowhere, instead of failing once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_lines(lines: Iterable[str]) -> None:

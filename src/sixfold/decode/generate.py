@@ -20,7 +20,7 @@ from sixfold.decode.opening import read_folder, ready_device
 from sixfold.decode.search import ShouldStop, Stopped
 from sixfold.decode.text_scoring import TextScore, token_log_probabilities
 from sixfold.decode.translate import Texts, as_texts, refuse_one
-from sixfold.errors import ConfigError, ModelFolderError
+from sixfold.errors import ConfigError, ModelFolderError, RequestError
 from sixfold.models.decoder_only import DecoderOnly
 from sixfold.models.encoder_decoder import count_parameters
 from sixfold.models.folder import ModelInfo, Processor, load_any_tokenizer
@@ -187,6 +187,7 @@ class Generator:
 
     def encode(self, prompt: str) -> list[int]:
         """Return the tokens of a prompt; an empty one is the beginning of a text."""
+        refuse_broken(prompt)
         ids = self.tokenizer.encode(prompt)
         return [self.start_token, *ids] if not ids or self.processor.decoder_start is not None else ids
 
@@ -197,6 +198,8 @@ class Generator:
                 "This model has no chat template: it was not trained on conversations.",
                 'Let it continue a text instead: sixfold generate MODEL "Once upon a time"',
             )
+        for each in messages:
+            refuse_broken(each.content)
         ids, start = prompt_tokens(self.tokenizer, self.processor.chat, messages), self.processor.decoder_start
         return ids if start is None or ids[:1] == [start] else [start, *ids]
 
@@ -212,6 +215,16 @@ class Generator:
         """Write one token of everything that runs, with as many threads as pay."""
         with threads(self.num_threads):
             generation.step()
+
+
+def refuse_broken(text: str) -> None:
+    """Refuse a text that is no Unicode: where a terminal is not UTF-8, bytes come as halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(
+            f"The prompt is not valid Unicode at character {error.start + 1:,}.", "Write it in UTF-8."
+        ) from error
 
 
 def as_messages(messages: str | Conversation) -> list[Message]:

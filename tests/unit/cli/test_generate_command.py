@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -150,6 +151,26 @@ def test_a_binary_file_of_prompts_is_refused(command: Command, chat_model: Path,
     assert "not UTF-8" in messages
 
 
+@pytest.mark.parametrize("more", ["--chat", "--json", "--slide"])
+def test_a_prompt_that_is_not_utf_8_is_refused(command: Command, chat_model: Path, more: str) -> None:
+    code, out, messages = command("generate", chat_model, os.fsdecode(b"one \xff two"), more)
+    assert (code, out) == (2, "")
+    assert "error: The prompt is not valid Unicode at character 5." in messages
+
+
+def test_a_full_disk_is_a_plain_error(chat_model: Path, tmp_path: Path) -> None:
+    with (tmp_path / "text").open("wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", "sixfold", "generate", chat_model, "one two", "--max-tokens", "60"],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")},
+            stdout=output,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)),
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"error: The output cannot be written: File too large.\n"
+
+
 def test_a_folder_of_another_task_is_refused_with_the_command_that_fits(
     command: Command, chat_model: Path
 ) -> None:
@@ -221,6 +242,17 @@ def test_a_conversation_goes_on_until_ctrl_d(chat_model: Path) -> None:
     assert b"one two" in terminal.wait_for(b"> ")
     terminal.type("three\n")
     terminal.wait_for(b"> ")
+    terminal.type("\x04")
+    assert terminal.process.wait(60) == 0
+
+
+def test_lines_that_are_typed_are_continued_until_ctrl_d(chat_model: Path) -> None:
+    terminal = Terminal("generate", chat_model, "--max-tokens", "5", "--temperature", "0")
+    assert b"beginning of a text" in terminal.wait_for(b"> ")
+    terminal.type("one two\n")
+    expected = load(chat_model).generate("one two", GenerateOptions(max_tokens=5, temperature=0))
+    shown = terminal.wait_for(b"> ").decode(errors="replace").replace("\r\n", "\n")
+    assert shown.endswith(f"{expected}\n")
     terminal.type("\x04")
     assert terminal.process.wait(60) == 0
 
