@@ -20,12 +20,14 @@ from sixfold.cli.command import Command, help_of
 from sixfold.cli.corpus import corpus
 from sixfold.cli.demo import demo
 from sixfold.cli.doctor import doctor
+from sixfold.cli.embed import embed
 from sixfold.cli.evaluate import evaluate
 from sixfold.cli.explain import explain
 from sixfold.cli.export import export
 from sixfold.cli.fill import fill
 from sixfold.cli.generate import generate
 from sixfold.cli.import_ import import_
+from sixfold.cli.match import match
 from sixfold.cli.plan import plan
 from sixfold.cli.score import score
 from sixfold.cli.serve import serve
@@ -56,6 +58,8 @@ for command in (
     classify,
     tag,
     fill,
+    embed,
+    match,
     evaluate,
     score,
     explain,

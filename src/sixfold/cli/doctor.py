@@ -83,11 +83,12 @@ def diagnose() -> Diagnosis:
     from sixfold.kernels import activation, attention, causal_attention, dropout, mkl
     from sixfold.kernels.contexts import find_context_kernels
     from sixfold.kernels.decoding import find_kernels
+    from sixfold.kernels.encoding import find_encoder_kernels
     from sixfold.machine import describe
 
     needed = requirements("sixfold")
     parts = (attention, causal_attention, activation, dropout)
-    kernels = (find_kernels(), find_context_kernels(), *(each.kernels() for each in parts))
+    kernels = (find_kernels(), find_context_kernels(), find_encoder_kernels(), *(each.kernels() for each in parts))
     reasons = (*(each.reason for each in kernels), mkl.slow_because())
     missing = next(filter(None, reasons), "")
     extras = (

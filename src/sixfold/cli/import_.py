@@ -73,4 +73,6 @@ def next_command(info: ModelInfo, folder: Path) -> str:
     if info.task == "generate":
         prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
         return f"sixfold generate {folder} {prompt}"
+    if info.task == "embed":
+        return f'sixfold match {folder} "what to look for" texts.txt'
     return ""

@@ -203,7 +203,7 @@ def processor_of(
 ) -> Processor:
     """Return how text becomes rows of tokens."""
     limits = [
-        config.max_positions - config.first_position,
+        config.longest,
         read_optional(folder / TOKENIZER).get("model_max_length"),
         read_optional(folder / SENTENCES).get("max_seq_length"),
     ]
@@ -246,8 +246,7 @@ def compare(folder: Path, theirs: Path) -> tuple[Comparison, ...]:
 
 def rows_to_compare(tokenizer: AnyTokenizer, config: EncoderOnlyConfig) -> list[list[int]]:
     """Return texts as rows, and tokens drawn from the whole vocabulary, without padding among them."""
-    longest = config.max_positions - config.first_position
-    rows = sample_rows(tokenizer, tokenizer.special.bos, longest)
+    rows = sample_rows(tokenizer, tokenizer.special.bos, config.longest)
     return [[tokenizer.special.eos if token == config.pad_id else token for token in row] for row in rows]
 
 

@@ -33,7 +33,7 @@ from sixfold.decode.extensions import BLOCK, best_of, log_probabilities, without
 from sixfold.decode.matrices import Matrix, Precision, make_matrix
 from sixfold.decode.search import NEVER, Extensions, TokenSet
 from sixfold.models.encoder_decoder import EncoderDecoder
-from sixfold.nn import local_mask
+from sixfold.nn import BlockConfig, local_mask
 from sixfold.nn.config import Activation
 from sixfold.nn.feed_forward import ACTIVATIONS
 from sixfold.nn.layout import (
@@ -152,15 +152,51 @@ def lay_out_network(weights: FeedForwardWeights, activation: Activation, precisi
 # The engine
 
 
-class TorchEngine:
+class TorchLayers:
+    """What layers do to rows of S texts of one length M."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        self.is_pre_norm = config.norm == "pre"
+        self.heads, self.width = config.heads, max(config.head_widths)  # H and D
+
+    def encode_rows(self, layers: Sequence[EngineLayer], x: Tensor, mask: Tensor) -> Tensor:
+        """Apply the layers of an encoder to rows (S·M, d); the mask (S·H, 1 or M, M) is added to scores."""
+        for layer in layers:
+            y = layer.attention_norm(x) if self.is_pre_norm else x
+            x = self.attend_to_source(layer.attention, y, x, mask)
+            x = x if self.is_pre_norm else layer.attention_norm(x)
+            x = self.feed_forward(layer, x)
+        return x
+
+    def attend_to_source(self, weights: Projections, y: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+        """Return x (S·M, d) plus the attention of y (S·M, d) to itself."""
+        length = mask.size(2)
+        parts = weights.inputs(y, weights.inputs_bias).view(-1, length, 3, self.heads, self.width)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).flatten(1, 2)  # (S·H, M, D)
+        shares = torch.baddbmm(mask, query, key.transpose(1, 2)).softmax(dim=-1)
+        return self.join_heads(weights, torch.bmm(shares, value), x)
+
+    def join_heads(self, weights: Projections, heads: Tensor, x: Tensor) -> Tensor:
+        """Return x (rows, d) plus what W^O makes of the heads (S·H, positions, D)."""
+        by_row = heads.view(-1, self.heads, *heads.shape[1:]).transpose(1, 2).reshape(x.size(0), -1)
+        result = weights.output(by_row, x)
+        return result if weights.output_bias is None else result.add_(weights.output_bias)
+
+    def feed_forward(self, layer: EngineLayer, x: Tensor) -> Tensor:
+        """Apply the last sub-layer of a layer."""
+        if self.is_pre_norm:
+            return layer.feed_forward(layer.feed_forward_norm(x), x)
+        return layer.feed_forward_norm(layer.feed_forward(x, x))
+
+
+class TorchEngine(TorchLayers):
     """A model ready to decode; it supports every configuration on every device."""
 
     is_padded = True
 
     def __init__(self, model: EncoderDecoder, special: SpecialIds, precision: Precision = "float32") -> None:
+        super().__init__(model.config)
         self.model, self.special = model, special
-        self.is_pre_norm = model.config.norm == "pre"
-        self.heads, self.width = model.config.heads, max(model.config.head_widths)  # H and D
         self.embedding = model.head.weight.detach()
         self.vocabulary, self.d_model = self.embedding.shape
         surplus = -self.vocabulary % BLOCK
@@ -193,11 +229,7 @@ class TorchEngine:
         positions = self.model.source.positions(0, source.size(1))
         x = (self.model.source.embedding(source) + positions).flatten(0, 1)
         mask = self.source_mask(source).repeat_interleave(self.heads, dim=0)
-        for layer in self.encoder_layers:
-            y = layer.attention_norm(x) if self.is_pre_norm else x
-            x = self.attend_to_source(layer.attention, y, x, mask)
-            x = x if self.is_pre_norm else layer.attention_norm(x)
-            x = self.feed_forward(layer, x)
+        x = self.encode_rows(self.encoder_layers, x, mask)
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
     def source_mask(self, source: Tensor) -> Tensor:
@@ -211,26 +243,6 @@ class TorchEngine:
     def padding_offsets(self, source: Tensor) -> Tensor:
         """Return what is added to scores (S, 1, M): UNSEEN at padding."""
         return self.embedding.new_zeros(source.shape).masked_fill_(source == self.special.pad, UNSEEN)[:, None]
-
-    def attend_to_source(self, weights: Projections, y: Tensor, x: Tensor, mask: Tensor) -> Tensor:
-        """Return x (S·M, d) plus the attention of y (S·M, d) to itself."""
-        length = mask.size(2)
-        parts = weights.inputs(y, weights.inputs_bias).view(-1, length, 3, self.heads, self.width)
-        query, key, value = parts.permute(2, 0, 3, 1, 4).flatten(1, 2)  # (S·H, M, D)
-        shares = torch.baddbmm(mask, query, key.transpose(1, 2)).softmax(dim=-1)
-        return self.join_heads(weights, torch.bmm(shares, value), x)
-
-    def join_heads(self, weights: Projections, heads: Tensor, x: Tensor) -> Tensor:
-        """Return x (rows, d) plus what W^O makes of the heads (S·H, positions, D)."""
-        by_row = heads.view(-1, self.heads, *heads.shape[1:]).transpose(1, 2).reshape(x.size(0), -1)
-        result = weights.output(by_row, x)
-        return result if weights.output_bias is None else result.add_(weights.output_bias)
-
-    def feed_forward(self, layer: EngineLayer, x: Tensor) -> Tensor:
-        """Apply the last sub-layer of a layer."""
-        if self.is_pre_norm:
-            return layer.feed_forward(layer.feed_forward_norm(x), x)
-        return layer.feed_forward_norm(layer.feed_forward(x, x))
 
     def read_memory(self, weights: Projections, memory: Tensor, sentences: int) -> Tensor:
         """Return keys and values (2, S, H, M, D) of the memory (S·M, d)."""

@@ -28,6 +28,13 @@ static inline void normalise(const Norm *norm, const float *from, float *to, lon
     }
 }
 
+static inline void normalise_by_size(const Norm *norm, const float *from, float *to, long d_model, long width) {
+    floats squares = all(0);
+    for (long i = 0; i < width; i += LANES) squares = fused(load(from + i), load(from + i), squares);
+    float scale = 1 / sqrtf(sum_of(squares) / d_model + norm->epsilon);
+    for (long i = 0; i < width; i += LANES) store(to + i, load(from + i) * scale * load(norm->weight + i));
+}
+
 /* e^score of each position without the largest, and 1/sum of them. */
 static inline float share_out(float *scores, long count) {
     floats largest = all(-INFINITY), sum = all(0);

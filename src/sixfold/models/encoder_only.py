@@ -28,6 +28,7 @@ from sixfold.nn.heads import (
 from sixfold.nn.norms import make_norm
 from sixfold.nn.stems import TokenTypes
 
+MOST_TOKENS = 65536  # of a text, where positions are not learned
 HeadName = Literal["vectors", "class", "tag", "span", "token", "projection"]
 
 
@@ -51,6 +52,11 @@ class EncoderOnlyConfig(EncoderOnlyArchitecture):
     pad_id: int = Field(0, ge=0)
     head: HeadName = "vectors"
     labels: int = Field(0, ge=0, le=100_000, description="labels of a classifier or tagger")
+
+    @property
+    def longest(self) -> int:
+        """Return the most tokens of a text."""
+        return self.max_positions - self.first_position if self.positions == "learned" else MOST_TOKENS
 
     @model_validator(mode="after")
     def check_labels(self) -> EncoderOnlyConfig:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sixfold.kernels import prepare
 
@@ -87,7 +87,8 @@ def load(
     precision: Precision = "float32",
     num_workers: int = 1,
 ) -> Translator:
-    """Open a model folder as an object for its task: a translation model gives a `Translator`.
+    """Open a model folder as an object for its task: a translation model gives a `Translator`, one that continues
+    text a `Generator`, one that embeds an `Embedder`.
 
     Parameters:
         folder: The model folder.
@@ -97,8 +98,8 @@ def load(
         num_workers: Processes, of one thread each, that long inputs are divided among.
     """
     prepare()
-    from sixfold.tasks.registry import task_of_folder
+    from sixfold.tasks.registry import open_folder
     from sixfold.training.task import Opening
 
     opening = Opening(Path(folder), device, [Path(partner) for partner in partners], precision, num_workers)
-    return task_of_folder(opening.folder).open(opening)
+    return cast("Translator", open_folder(opening))  # or what else the folder is for

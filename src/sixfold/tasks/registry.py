@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 from sixfold.errors import ConfigError, ModelFolderError, TrainingError
 from sixfold.models.folder import load_info
 from sixfold.settings import suggestion
+from sixfold.tasks.embed import open_embedder
 from sixfold.tasks.generate import Generate
 from sixfold.tasks.translate import Translate
 from sixfold.tasks.understand.classify import Classify
@@ -14,9 +15,10 @@ from sixfold.tasks.understand.fill import Fill
 from sixfold.tasks.understand.tag import Tag
 from sixfold.training.run_folder import RunFolder
 from sixfold.training.setup import Request
-from sixfold.training.task import Inputs, Task
+from sixfold.training.task import Inputs, Opening, Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate(), Classify(), Tag(), Fill())}
+RUN_ONLY: dict[str, Callable[[Opening], object]] = {"embed": open_embedder}  # they cannot be trained yet
 
 
 def choose_task(request: Request, name: str | None = None) -> Task:
@@ -41,17 +43,25 @@ def task_for(inputs: Inputs, name: str | None = None, command: str = "train") ->
 
 def task_named(name: str) -> Task:
     """Return the task of that name."""
+    if name in RUN_ONLY:
+        raise ConfigError(
+            f"Models for the task {name!r} cannot be trained yet.", "sixfold import gets published ones."
+        )
     if name not in TASKS:
         raise ConfigError(f"There is no task {name!r}.", suggestion(name, TASKS))
     return TASKS[name]
 
 
-def task_of_folder(folder: Path) -> Task:
-    """Return the task that the model in a folder was trained for."""
-    name = load_info(folder).task
+def open_folder(opening: Opening) -> object:
+    """Return what a person gets of a model folder: an object with a method such as `translate`."""
+    name = load_info(opening.folder).task
+    if name in RUN_ONLY:
+        return RUN_ONLY[name](opening)
     if name not in TASKS:
-        raise ModelFolderError(f"{folder} has a model for the task {name!r}, which this version does not know.")
-    return TASKS[name]
+        raise ModelFolderError(
+            f"{opening.folder} has a model for the task {name!r}, which this version does not know."
+        )
+    return TASKS[name].open(opening)
 
 
 def resumed_task(run_folder: RunFolder) -> Task:

@@ -248,7 +248,7 @@ def test_the_source_compiles_without_a_warning(tmp_path: Path) -> None:
         ("contexts.c", "second * cosine[i] + first", "second * cosine[i] - first"),
         ("contexts.c", "span->begin + row + 1", "span->begin + row + 2"),
         ("norms.h", "1 / sqrtf(variance", "1 / sqrtf(1.01f * variance"),
-        ("contexts.c", "0.044715f", "0.05f"),
+        ("activations.h", "0.044715f", "0.05f"),
     ],
 )
 def test_the_trial_notices_another_result(tmp_path: Path, file: str, before: str, after: str) -> None:
