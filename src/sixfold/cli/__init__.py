@@ -14,6 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from sixfold.cli.answer import answer
 from sixfold.cli.check import check
 from sixfold.cli.classify import classify
 from sixfold.cli.command import Command, help_of
@@ -57,6 +58,7 @@ for command in (
     generate,
     classify,
     tag,
+    answer,
     fill,
     embed,
     match,

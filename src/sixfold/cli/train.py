@@ -86,6 +86,8 @@ def next_command(folder: Path) -> str:
     if info.task == "generate":
         prompt = '--chat "Hello"' if info.processors["text"].chat else '"Once upon a time"'
         return f"generate text with: sixfold generate {folder} {prompt}"
+    if info.task == "answer":
+        return f'answer with: sixfold answer {folder} "When was it?" --context text.txt'
     if info.task == "fill":
         return f'fill gaps with: sixfold fill {folder} "The [MASK] sat on the mat."'
     return f"{info.task} with: sixfold {info.task} {folder}"

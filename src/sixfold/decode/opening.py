@@ -17,7 +17,7 @@ from sixfold.models.folder import ModelInfo, load_info, load_members
 AnyKind = TypeVar("AnyKind")  # of tokenizer
 
 COMMANDS = {  # of each task: what runs its models
-    task: f"sixfold {task}" for task in ("translate", "generate", "classify", "tag", "fill", "embed")
+    task: f"sixfold {task}" for task in ("translate", "generate", "classify", "tag", "answer", "fill", "embed")
 }
 
 

@@ -10,6 +10,7 @@ from sixfold.settings import suggestion
 from sixfold.tasks.embed import open_embedder
 from sixfold.tasks.generate import Generate
 from sixfold.tasks.translate import Translate
+from sixfold.tasks.understand.answer import Answer
 from sixfold.tasks.understand.classify import Classify
 from sixfold.tasks.understand.fill import Fill
 from sixfold.tasks.understand.tag import Tag
@@ -17,7 +18,9 @@ from sixfold.training.run_folder import RunFolder
 from sixfold.training.setup import Request
 from sixfold.training.task import Inputs, Opening, Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (Translate(), Generate(), Classify(), Tag(), Fill())}
+TASKS: dict[str, Task] = {
+    task.name: task for task in (Translate(), Generate(), Classify(), Tag(), Answer(), Fill())
+}
 RUN_ONLY: dict[str, Callable[[Opening], object]] = {"embed": open_embedder}  # they cannot be trained yet
 
 

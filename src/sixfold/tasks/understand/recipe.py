@@ -55,7 +55,7 @@ class UnderstandRecipe(Recipe):
     data: SerializeAsAny[EncodedData] = EncodedData()
     model: EncoderModelConfig = EncoderModelConfig.model_validate(PRESETS["encoder-tiny"].model_dump())
     train: SerializeAsAny[UnderstandTrainConfig] = UnderstandTrainConfig()
-    decode: NoDecoding = NoDecoding()
+    decode: SerializeAsAny[BaseModel] = NoDecoding()
 
     presets: ClassVar[Mapping[str, BlockConfig]] = PRESETS
 

@@ -269,6 +269,7 @@ class UnderstandTask(ABC, Generic[Example, AnyUnderstandRecipe]):
             ),
             processors={"text": processor.described},
             labels=self.published_labels(processor, published),
+            decode=recipe.decode.model_dump(mode="json"),
             corpus=published.corpus,
             scores=published.scores,
             training=published.training,
