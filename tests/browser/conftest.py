@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+Save = Callable[[str], str]
 MISSING = "no Chromium is installed (apt-get install chromium)"
 
 
@@ -51,3 +52,15 @@ def page(context: BrowserContext) -> Page:
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.errors = errors  # type: ignore[attr-defined]
     return page
+
+
+@pytest.fixture(scope="module")
+def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
+    """Return a function that writes a page to disk and returns its address."""
+
+    def write(content: str) -> str:
+        path = tmp_path_factory.mktemp("page") / "page.html"
+        path.write_text(content, encoding="utf-8")
+        return path.as_uri()
+
+    return write

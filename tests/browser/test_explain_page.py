@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from tests.browser.conftest import Save
 
 import sixfold
 from sixfold.decode.config import DecodeConfig
@@ -33,7 +34,6 @@ HOSTILE = (
     "\u202eשלום\u202c 🙂 e\u0301 \0\x07\x1b\u2028\ufeff javascript:window.hit=1 <svg onload=window.hit=1>"
 )
 VIEWS = ("attention", "decoding", "heads", "positions")
-Save = Callable[..., str]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,18 +50,6 @@ def phrases() -> Translator:
 def explanation(phrases: Translator) -> Explanation:
     lines = (PHRASES.parent / "source-format-1-phrases.txt").read_text(encoding="utf-8").split("\n")
     return explain(phrases, SENTENCE, head_roles=measure_head_roles(phrases, lines[:6]), name="phrases")
-
-
-@pytest.fixture(scope="module")
-def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
-    """Return a function that writes a page to disk and returns its address."""
-
-    def write(content: str) -> str:
-        path = tmp_path_factory.mktemp("page") / "page.html"
-        path.write_text(content, encoding="utf-8")
-        return path.as_uri()
-
-    return write
 
 
 @pytest.fixture(scope="module")
@@ -396,10 +384,8 @@ def test_heads_like_the_papers_figures_have_long_distance_sharp_attention_or_dis
             "weights": dict.fromkeys(("self", "previous", "next", "delimiter"), 0.1) | weights,
         }
 
-    head_roles = {
-        "encoder": [[head(9, 0.2), head(1, 0.9, previous=0.9)], [head(3, 0.8), head(2, 0.5, delimiter=0.7)]]
-    }
-    found = modules.evaluate("async (roles) => (await import('/head_roles.js')).figureHeads(roles, 1)", head_roles)
+    layers = [[head(9, 0.2), head(1, 0.9, previous=0.9)], [head(3, 0.8), head(2, 0.5, delimiter=0.7)]]
+    found = modules.evaluate("async (roles) => (await import('/paper_figures.js')).figureHeads(roles, 1)", layers)
     places = {name: [(each["layer"], each["head"]) for each in heads] for name, heads in found.items()}
     assert places["distant"] == [(0, 0)]
     assert places["sharp"] == [(1, 0)]
@@ -444,3 +430,40 @@ def test_a_live_page_follows_the_training(page: Page, trained: Path) -> None:
             file.write(json.dumps(step) + "\n")
         page.wait_for_selector(".facts b:text-is('31')", timeout=20_000)
         assert page.errors == []  # type: ignore[attr-defined]
+
+
+def test_tokens_of_any_tokenizer_have_a_label_and_a_text(modules: Page) -> None:
+    pieces = [
+        "\u2581dog",
+        "dogs",
+        "\u2581",
+        "\u2581\u2581\u2581",
+        "<0xE2><0x80>",
+        "<0x0A>",
+        "\n",
+        "\u2581\t",
+        "<s>",
+        "<|end|>",
+        "!",
+    ]
+    labels, text = modules.evaluate(
+        """async (pieces) => {
+            const { textOf, tokenLabel } = await import("/token_text.js");
+            return [pieces.map(tokenLabel), textOf(["\u2581a\u2581", "<0xE2><0x80>", "<0x99>", "s"])];
+        }""",
+        pieces,
+    )
+    assert labels == [
+        "dog",
+        "\u00b7dogs",
+        "\u2423",
+        "\u2423\u2423\u2423",
+        "\u2039E2 80\u203a",
+        "\u21b5",
+        "\u21b5",
+        "\u2423\u21e5",
+        "[BOS]",
+        "<|end|>",
+        "!",
+    ]
+    assert text == "a \u2019s"

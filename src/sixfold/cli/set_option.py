@@ -30,6 +30,7 @@ def known_settings(command: str) -> Known:
         "plan": recipe_settings,
         "translate": translate_settings,
         "generate": generate_settings,
+        "explain": explain_settings,
         "score": score_settings,
         "check": text_settings,
         "evaluate": text_settings,
@@ -71,6 +72,12 @@ def generate_settings() -> Known:
     from sixfold.decode.generate_options import GenerateOptions
 
     return {"decode": meanings(GenerateOptions)}
+
+
+def explain_settings() -> Known:
+    """Return the options of writing one text in one context."""
+    known = generate_settings()["decode"]
+    return {"decode": {key: meaning for key, meaning in known.items() if key not in ("samples", "slide")}}
 
 
 def score_settings() -> Known:

@@ -67,8 +67,9 @@ def word_links(tokenizer: Tokenizer, source: list[int], target: list[int], atten
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[list[Span], Tensor]:
     """Return the words of a text given as tokens, and which share of each token lies in each (tokens, words)."""
-    found = words(tokenizer.decode(ids))
-    return found, membership(token_spans(tokenizer.pieces(ids)), found)
+    found, spelling = words(tokenizer.decode(ids)), tokenizer.spelled
+    spans = token_spans([spelling[token] for token in ids], tokenizer.space_before)
+    return found, membership(spans, found)
 
 
 def membership(tokens: Sequence[Span], words: Sequence[Span]) -> Tensor:

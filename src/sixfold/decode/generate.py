@@ -17,8 +17,9 @@ from sixfold.decode.generate_options import GenerateOptions, make_plan
 from sixfold.decode.generation import Continuation, Generation
 from sixfold.decode.matrices import Precision
 from sixfold.decode.opening import read_folder, ready_device
+from sixfold.decode.scoring import TokenScore
 from sixfold.decode.search import ShouldStop, Stopped
-from sixfold.decode.text_scoring import TextScore, token_log_probabilities
+from sixfold.decode.text_scoring import TextScore, text_token_scores, token_log_probabilities
 from sixfold.decode.translate import Texts, as_texts, refuse_one
 from sixfold.errors import ConfigError, ModelFolderError, RequestError
 from sixfold.models.decoder_only import DecoderOnly
@@ -62,7 +63,7 @@ class Generator:
         precision: Precision = "float32",
     ) -> None:
         self.model, self.tokenizer, self.processor = model.eval(), tokenizer, processor
-        self.defaults, self.info = defaults, info
+        self.defaults, self.info, self.precision = defaults, info, precision
         with torch.inference_mode():
             self.engine = open_contexts(model, tokenizer.special, precision)
         self.num_threads = torch.get_num_threads() if count_parameters(model) >= MANY_WEIGHTS else 1
@@ -173,6 +174,11 @@ class Generator:
         """Return the log-probability of every token of each row but its first, given those before it."""
         with threads(self.num_threads):
             return token_log_probabilities(self.engine, rows, on_progress)
+
+    def token_scores(self, ids: Sequence[int], num_alternatives: int) -> list[TokenScore]:
+        """Return the score of each token but the first of a text that fits the context, and its alternatives."""
+        with threads(self.num_threads):
+            return text_token_scores(self.engine, ids, num_alternatives)
 
     @property
     def start_token(self) -> int:

@@ -78,7 +78,7 @@ class Scorer:
     ) -> list[list[TokenScore]]:
         """Return the scores of all target positions of one batch."""
         source, target_in, target_out = forced_batch(self.model, self.special, sources, targets)
-        return token_scores(self.model(source, target_in), target_out, num_alternatives)
+        return token_scores(self.model(source, target_in).log_softmax(dim=-1), target_out, num_alternatives)
 
 
 @torch.inference_mode()
@@ -105,9 +105,8 @@ def forced_batch(
     return source, target_in, target_out
 
 
-def token_scores(logits: Tensor, target_out: Tensor, num_alternatives: int) -> list[list[TokenScore]]:
-    """Return the score of each target token (B, T) under logits (B, T, V), with the most probable tokens there."""
-    log_probs = logits.log_softmax(dim=-1)
+def token_scores(log_probs: Tensor, target_out: Tensor, num_alternatives: int) -> list[list[TokenScore]]:
+    """Return the score of each target token (B, T) by log_probs (B, T, V), with the most probable tokens there."""
     chosen = log_probs.gather(2, target_out[:, :, None])[:, :, 0]
     best, tokens = log_probs.topk(min(num_alternatives, log_probs.size(-1)), dim=-1)
     columns = (target_out.tolist(), chosen.tolist(), tokens.tolist(), best.tolist())

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.contexts import ContextEngine
-from sixfold.decode.scoring import TokenScore
+from sixfold.decode.scoring import TokenScore, token_scores
 
 TOKENS_AT_ONCE = 1024  # in one call of the engine, unless a window is longer
 LOGITS_AT_ONCE = 1 << 23
@@ -119,6 +119,20 @@ def token_log_probabilities(
             found[window.row] += scored(engine, states[window.scored - window.begin :], targets)
         on_progress(pack[-1].row)
     return found
+
+
+@torch.inference_mode()
+def text_token_scores(engine: ContextEngine, ids: Sequence[int], num_alternatives: int) -> list[TokenScore]:
+    """Return the score of each token but the first of a text that fits the context, and its alternatives."""
+    hidden = engine.read([engine.new_context()], [ids[:-1]])
+    targets = torch.tensor(ids[1:], device=hidden.device)
+    rows = max(1, LOGITS_AT_ONCE // engine.vocabulary)
+    parts = zip(hidden.split(rows), targets.split(rows), strict=True)
+    return [
+        score
+        for states, some in parts
+        for score in token_scores(engine.log_probabilities(states)[None], some[None], num_alternatives)[0]
+    ]
 
 
 def scored(engine: ContextEngine, hidden: Tensor, targets: Sequence[int]) -> list[float]:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 
-from sixfold.explain.explanation import Explanation
+from sixfold.explain.page import Page
 from sixfold.explain.training_history import TrainingHistory
 
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";', re.MULTILINE)
@@ -39,9 +39,9 @@ TEMPLATE = """<!DOCTYPE html>
 """
 
 
-def render(explanation: Explanation) -> str:
-    """Return the explain page of a translation."""
-    return fill("Sixfold: explanation of a translation", "explain", asdict(explanation), "'none'")
+def render(page: Page) -> str:
+    """Return an explanation as HTML."""
+    return fill(page.title, page.script, asdict(page), "'none'")
 
 
 def render_training(history: TrainingHistory, is_live: bool = False) -> str:

@@ -9,7 +9,9 @@ Shapes: H heads, Q queries, K keys.
 from __future__ import annotations
 
 import base64
+import math
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,7 @@ from torch import Tensor
 
 LEVELS = 255
 MAX_WEIGHTS = 2_000_000  # of one page; a pair of sentences of 100 tokens has fewer in a model of base size
+MAX_BYTES = 100_000_000  # of a stack before they are compressed: a browser holds them all
 COMPRESSION = 6
 
 
@@ -32,6 +35,31 @@ class PackedLayer:
     content: str  # H·Q·K bytes, zlib, in base64
 
 
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of every layer of every stack."""
+
+    largest: int  # how many of the largest weights of each row are stored
+    stacks: Mapping[str, tuple[PackedLayer, ...]]
+
+
+class AttentionPacker:
+    """Packs the attention weights that a model shows, layer by layer."""
+
+    def __init__(self, num_rows: int) -> None:
+        """Begin a page with so many rows of weights: those of every query of every head of every layer."""
+        self.largest = max_weights_per_row(num_rows)
+        self.stacks: dict[str, list[PackedLayer]] = {}
+
+    def add(self, stack: str, weights: Tensor) -> None:
+        """Pack the weights (1, H, Q, K) of the next layer of a stack."""
+        self.stacks.setdefault(stack, []).append(pack(weights[0].float(), self.largest))
+
+    def maps(self) -> AttentionMaps:
+        """Return everything that was packed."""
+        return AttentionMaps(self.largest, {stack: tuple(layers) for stack, layers in self.stacks.items()})
+
+
 def pack(weights: Tensor, largest: int) -> PackedLayer:
     """Pack the weights (H, Q, K) of one layer, keeping the `largest` of each row."""
     heads, queries, keys = weights.shape
@@ -43,6 +71,11 @@ def pack(weights: Tensor, largest: int) -> PackedLayer:
 def max_weights_per_row(num_rows: int) -> int:
     """Return how many weights a row may keep when a page has this many rows."""
     return max(1, MAX_WEIGHTS // max(1, num_rows))
+
+
+def most_tokens(num_heads: int) -> int:
+    """Return of how many tokens a page can hold all maps, for so many heads in all layers together."""
+    return math.isqrt(MAX_BYTES // num_heads)
 
 
 def only_largest(weights: Tensor, count: int) -> Tensor:

@@ -6,25 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from sixfold.text import Tokenizer
-from sixfold.text.words import Span, token_spans, words
+from sixfold.text import AnyTokenizer
+from sixfold.text.words import Span, characters_of, token_spans, words
 
-NO_WORD = -1  # BOS and EOS belong to no word
+NO_WORD = -1  # special tokens belong to no word
 
 
 @dataclass(frozen=True)
 class PageToken:
-    """One token, as SentencePiece writes it (U+2581 is a space), and the index of its word."""
+    """One token, as its tokenizer writes it (U+2581 is a space, <0xE2> a byte), and the index of its word."""
 
     piece: str
     word: int
 
 
-def page_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[PageToken, ...]:
-    """Return the tokens of a text, without BOS and EOS."""
-    pieces = tokenizer.pieces(ids)
-    indices = word_indices(token_spans(pieces), words(tokenizer.decode(ids)))
-    return tuple(PageToken(piece, index) for piece, index in zip(pieces, indices, strict=True))
+def page_tokens(tokenizer: AnyTokenizer, ids: Sequence[int]) -> tuple[PageToken, ...]:
+    """Return tokens as the page shows them; special ones, which write nothing, are in no word."""
+    spelling = tokenizer.spelling()
+    spelled = [spelling[token] for token in ids]
+    text = "".join(character for character, _ in characters_of(b"".join(spelled)))
+    indices = word_indices(token_spans(spelled, drops_space=False), words(text))
+    return tuple(
+        PageToken(piece, index if raw else NO_WORD)
+        for piece, index, raw in zip(tokenizer.pieces(ids), indices, spelled, strict=True)
+    )
 
 
 def word_indices(tokens: Sequence[Span], words: Sequence[Span]) -> list[int]:

@@ -192,11 +192,17 @@ def stretches_between(parts: Sequence[PromptPart], special: Mapping[str, int]) -
 
 
 def piece_of(raw: bytes) -> str:
-    """Return bytes as a readable string."""
+    """Return bytes as a readable string; U+2581 as its bytes, because it stands for a space."""
     try:
-        return raw.decode().replace(" ", SPACE_MARK)
+        text = raw.decode()
     except UnicodeDecodeError:
-        return "".join(f"<0x{byte:02X}>" for byte in raw)
+        text = SPACE_MARK
+    return as_bytes(raw) if SPACE_MARK in text else text.replace(" ", SPACE_MARK)
+
+
+def as_bytes(raw: bytes) -> str:
+    """Return bytes as <0xNN>."""
+    return "".join(f"<0x{byte:02X}>" for byte in raw)
 
 
 def make_engine(described: Description) -> Engine:

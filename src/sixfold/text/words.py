@@ -6,17 +6,14 @@ itself, and so is every letter, with its marks, of a script that is written with
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from sixfold.text.scripts import script_without_spaces
 
 Span = tuple[int, int]  # first character, and the one after the last
 
-BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 JOINERS = "_\u200c\u200d"
 
 
@@ -81,30 +78,26 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M"
 
 
-def token_spans(pieces: Sequence[str]) -> list[Span]:
-    """Return the position of each piece in the text that `Tokenizer.decode` makes of all of them.
+def token_spans(spelled: Sequence[bytes], drops_space: bool) -> list[Span]:
+    """Return the position of each token in the text that all of them spell together.
 
-    The space that begins a word is not part of the piece's span. All bytes of a character share its span.
+    The space that begins a token is not part of its span; `drops_space` says that the text has lost a first one.
+    All tokens of a character share its span.
     """
+    content = b"".join(spelled)
+    number: list[int] = []  # of the character that each byte is part of
+    for place, (_, size) in enumerate(characters_of(content)):
+        number += [place] * size
+    number.append(number[-1] + 1 if number else 0)  # where a token without bytes stands that is last
+    shift = drops_space and content.startswith(b" ")
     spans: list[Span] = []
-    place: int | None = None
-    for text, num_pieces in decoded(pieces):
-        is_after_space = text.startswith(" ")
-        if place is None and text:
-            place = -1 if is_after_space else 0  # `decode` removes the first space
-        start = (place or 0) + is_after_space
-        place = (place or 0) + len(text)
-        spans += [(start, place)] * num_pieces
+    begin = 0
+    for raw in spelled:
+        end = begin + len(raw)
+        last = number[end - 1] + 1 if raw else number[begin]
+        spans.append((max(0, number[begin] + raw.startswith(b" ") - shift), max(0, last - shift)))
+        begin = end
     return spans
-
-
-def decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the text of each piece, or of byte pieces that form one character, with the number of pieces."""
-    for is_byte, run in groupby(pieces, key=lambda piece: BYTE_PIECE.fullmatch(piece) is not None):
-        if is_byte:
-            yield from characters_of(bytes(int(piece[3:5], 16) for piece in run))
-        else:
-            yield from ((piece.replace("\u2581", " "), 1) for piece in run)
 
 
 def characters_of(content: bytes) -> Iterator[tuple[str, int]]:

@@ -28,7 +28,7 @@ def test_heads_can_be_measured_on_a_file_of_sentences(command: Command, tmp_path
     sample.write_text("The dog is tired.\n\nI am here.\n", encoding="utf-8")
     code, _, err = command("explain", PHRASES, "The dog is tired.", "--sample", sample, "-o", page)
     assert code == 0, err
-    assert '"num_sentences":2' in page.read_text(encoding="utf-8")
+    assert '"num_texts":2' in page.read_text(encoding="utf-8")
 
 
 def test_a_training_becomes_a_page(command: Command, small_model: object, tmp_path: Path) -> None:

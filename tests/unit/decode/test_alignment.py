@@ -102,7 +102,7 @@ def test_links_stay_within_the_words(num_targets: int, num_sources: int, data: s
 def test_token_scores_hold_the_chosen_token_and_the_best_ones() -> None:
     logits, target = torch.randn(2, 3, 7), torch.tensor([[1, 2, 3], [4, 5, 6]])
     expected = logits.log_softmax(-1)
-    for row, scores in enumerate(token_scores(logits, target, 2)):
+    for row, scores in enumerate(token_scores(expected, target, 2)):
         for place, score in enumerate(scores):
             assert score.token == target[row, place]
             assert score.log_probability == pytest.approx(float(expected[row, place, score.token]), abs=1e-6)

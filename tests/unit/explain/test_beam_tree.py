@@ -10,7 +10,7 @@ from sixfold.decode.options import SearchOptions
 from sixfold.decode.search import NEVER, BeamStep
 from sixfold.decode.translate import Translator
 from sixfold.explain.beam_tree import ROOT, BeamTree, beam_tree
-from sixfold.explain.explanation import explainable, traced_search
+from sixfold.explain.translation import explainable, traced_search
 
 END = 2
 

@@ -50,13 +50,13 @@ def test_the_winner_of_the_tree_spells_the_translation(phrases: Translator, sent
 def test_every_layer_has_a_row_for_each_token(phrases: Translator, sentences: list[str]) -> None:
     found, config = explain(phrases, sentences[0]), phrases.model.config
     source, target = len(found.source_tokens), len(found.target_tokens)
-    assert [(each.queries, each.keys) for each in found.attention.encoder] == [
+    assert [(each.queries, each.keys) for each in found.attention.stacks["encoder"]] == [
         (source, source)
     ] * config.encoder_layers
-    assert [(each.queries, each.keys) for each in found.attention.decoder] == [
+    assert [(each.queries, each.keys) for each in found.attention.stacks["decoder"]] == [
         (target, target)
     ] * config.decoder_layers
-    assert [(each.queries, each.keys) for each in found.attention.cross] == [
+    assert [(each.queries, each.keys) for each in found.attention.stacks["cross"]] == [
         (target, source)
     ] * config.decoder_layers
 
@@ -71,7 +71,7 @@ def test_alignment_links_refer_to_words_of_the_tokens(phrases: Translator, sente
 def test_an_explanation_is_json_compatible(phrases: Translator, sentences: list[str]) -> None:
     roles = measure_head_roles(phrases, sentences[:4])
     found = explain(phrases, sentences[0], head_roles=roles, name="phrases")
-    assert json.loads(json.dumps(asdict(found), allow_nan=False))["head_roles"]["num_sentences"] == 4
+    assert json.loads(json.dumps(asdict(found), allow_nan=False))["head_roles"]["num_texts"] == 4
 
 
 def test_forbidden_words_are_respected(phrases: Translator, sentences: list[str]) -> None:

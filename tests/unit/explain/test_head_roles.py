@@ -10,12 +10,16 @@ from sixfold.decode.translate import Translator
 from sixfold.explain.head_roles import (
     MIN_ENTROPY,
     MIN_WEIGHT,
-    TARGETS,
     HeadRole,
-    aligned_tokens,
+    Role,
     delimiters,
     head_role,
-    measure,
+    is_delimiter,
+    measure_self_attention,
+)
+from sixfold.explain.translation_heads import (
+    aligned_tokens,
+    measure_cross_attention,
     measure_head_roles,
     sample_sentences,
 )
@@ -27,8 +31,9 @@ LAST = torch.arange(LENGTH) == LENGTH - 1
 
 def role_of_head(weights: Tensor, is_delimiter: Tensor = NO_DELIMITERS, aligned: Tensor | None = None) -> HeadRole:
     """Return the role of one head from its weights (Q, K)."""
-    sums, count = measure(weights[None], is_delimiter, aligned)
-    return head_role((sums[0] / count).tolist())
+    if aligned is None:
+        return measure_self_attention(weights[None], is_delimiter).roles()[0]
+    return measure_cross_attention(weights[None], is_delimiter, aligned).roles()[0]
 
 
 def shifted(by: int) -> Tensor:
@@ -69,16 +74,16 @@ def test_a_uniform_head_is_broad_and_a_diagonal_has_no_role_in_cross_attention()
 
 @pytest.mark.parametrize(("weight", "role"), [(MIN_WEIGHT + 0.01, "previous"), (MIN_WEIGHT - 0.01, "mixed")])
 def test_a_role_needs_the_minimum_weight(weight: float, role: str) -> None:
-    weights = [weight if name == "previous" else 0.1 for name in TARGETS]
-    assert head_role([*weights, MIN_ENTROPY - 0.01, 0.5, 1.0, 1.0]).role == role
+    targets: tuple[Role, ...] = ("self", "previous", "first")
+    assert head_role(targets, [0.1, weight, 0.1, MIN_ENTROPY - 0.01, 0.5, 1.0, 1.0]).role == role
 
 
 def test_positions_that_see_one_position_only_are_not_counted() -> None:
     causal = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     causal = causal * 0.9 + 0.1 * torch.ones(3, 3).tril() / torch.arange(1, 4)[:, None]
-    sums, count = measure(causal[None], torch.zeros(3, dtype=torch.bool))
-    assert count == 2
-    assert head_role((sums[0] / count).tolist()).role == "previous"
+    found = measure_self_attention(causal[None], torch.zeros(3, dtype=torch.bool))
+    assert found.count == 2
+    assert found.roles()[0].role == "previous"
 
 
 def test_the_distance_is_a_mean_without_delimiters() -> None:
@@ -101,6 +106,22 @@ def test_delimiters_are_bos_eos_and_punctuation(phrases: Translator) -> None:
     assert found == ["<s>", ",", ".", "</s>"]
 
 
+@pytest.mark.parametrize(
+    ("spelled", "is_one"),
+    [
+        (b"", True),
+        (b"\n", True),
+        (b" ...", True),
+        (b" ", False),
+        (b" a", False),
+        ("é".encode(), False),
+        (b"\xc3", False),
+    ],
+)
+def test_a_delimiter_writes_nothing_or_no_letter_and_no_digit(spelled: bytes, is_one: bool) -> None:
+    assert is_delimiter(spelled) == is_one
+
+
 def test_aligned_tokens_agree_with_the_word_alignment(phrases: Translator, sentences: list[str]) -> None:
     source, target = sentences[1], phrases.translate([sentences[1]])[0]
     ids = [phrases.tokenizer.encode(text) for text in (source, target)]
@@ -121,12 +142,12 @@ def test_aligned_tokens_agree_with_the_word_alignment(phrases: Translator, sente
 
 def test_every_head_of_a_real_model_is_measured(phrases: Translator, sentences: list[str]) -> None:
     found, config = measure_head_roles(phrases, sentences), phrases.model.config
-    assert found.num_sentences == len([line for line in sentences[:32] if line.strip()])
+    assert found.num_texts == len([line for line in sentences[:32] if line.strip()])
     layers = (config.encoder_layers, config.decoder_layers, config.decoder_layers)
-    for stack, count in zip((found.encoder, found.decoder, found.cross), layers, strict=True):
+    for stack, count in zip(found.stacks.values(), layers, strict=True):
         assert [len(layer) for layer in stack] == [config.heads] * count
         assert all(0 <= weight <= 1 for layer in stack for head in layer for weight in head.weights.values())
-    assert all(head.weights["next"] == 0 for layer in found.decoder for head in layer)
+    assert all(head.weights["next"] == 0 for layer in found.stacks["decoder"] for head in layer)
 
 
 def test_without_validation_sentences_an_english_model_is_measured_on_the_phrasebook(

@@ -3,14 +3,15 @@ import { ARROWS, drawing, percent, pressed, rove, within } from "./dom.js";
 import { themeColour } from "./colour.js";
 import { columnOf, largest, rowOf } from "./attention_matrix.js";
 import { shortened } from "./token_text.js";
-import { label, note, picture } from "./svg.js";
+import { label, note, picture, tokenStyle } from "./svg.js";
 
 const ROW = 28;
 const TOP = 34;
 const FAINTEST = 0.015; // smaller weights are not drawn
 const WIDEST_SIDE = 200;
 
-// `scene` has matrix, rowLabels, columnLabels, title and the titles of both sides; `actions` has `hover` and `pin`,
+// `scene` has matrix, rowLabels, columnLabels, whether the tokens of both sides were given to a model that wrote the
+// others (areGiven), title and the titles of both sides; `actions` has `hover` and `pin`,
 // which get a side and an index. Returns the picture, and a function that highlights a query and a key (-1: none).
 export function arcsPicture(scene, width, actions) {
   const [rows, columns] = [scene.rowLabels, scene.columnLabels];
@@ -66,7 +67,7 @@ function tokenMark(scene, { name, x, top, labels, width }, place, actions) {
     stroke: themeColour(isLeft ? "accent" : "other"),
   }),
   label(shortened(labels[place], Math.floor(width / 9)), isLeft ? x - 6 : x + 6, middle + 5,
-    { "text-anchor": isLeft ? "end" : "start" }));
+    { "text-anchor": isLeft ? "end" : "start", ...tokenStyle(scene.areGiven[isLeft ? 0 : 1][place]) }));
 }
 
 function described({ matrix, rowLabels, columnLabels, titles }, isLeft, place) {

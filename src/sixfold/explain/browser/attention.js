@@ -15,18 +15,20 @@ const SIDES = {
   encoder: ["token", "attends to"],
   decoder: ["input token", "attends to"],
   cross: ["target token", "attends to"],
+  self: ["token", "attends to"],
 };
 const HINT = "Point at a token, or tap it, to see what it attends to and which tokens attend to it.";
+const PROMPT = " The prompt is in italics.";
 const MATRIX_CHANGES = ["view", "theme", "stack", "layer", "head", "words", "picture"];
 
 export class AttentionView {
-  constructor(data, state) {
-    Object.assign(this, { data, state });
+  constructor({ data, sides, unit }, state) {
+    Object.assign(this, { data, sides, unit, state });
     this.weights = new AttentionMatrices(data.attention);
     this.hovered = null; // what the pointer is on, as [query, key]
     this.thumbnails = new Thumbnails(
       (layer, head) => state.set({ layer, head }), (layer, head) => this.nameOf(layer, head));
-    this.stacks = choices("Attention", Object.entries(STACKS).map(([value, [text, , title]]) => [value, text, title]),
+    this.stacks = choices("Attention", Object.keys(sides).map((stack) => [stack, STACKS[stack][0], STACKS[stack][2]]),
       (value) => value === state.values.stack, (stack) => state.set({ stack, from: -1, to: -1 }));
     this.pictures = choices("Picture", [["arcs", "Arcs"], ["map", "Heat map"]],
       (value) => value === this.pictureKind(), (picture) => state.set({ picture }));
@@ -37,7 +39,7 @@ export class AttentionView {
     this.figure = element("div", { class: "figure" });
     this.lists = element("div", { class: "lists", "aria-live": "polite" });
     this.root = element("div", { class: "attention" },
-      element("div", { class: "side" }, this.stacks.group, this.thumbnails.root,
+      element("div", { class: "side" }, Object.keys(sides).length > 1 ? this.stacks.group : null, this.thumbnails.root,
         muted("Rows are layers, columns are heads. The arrow keys move the selection.", "small")),
       element("div", { class: "main" }, this.heading, this.about,
         element("div", { class: "controls" }, this.pictures.group,
@@ -47,7 +49,7 @@ export class AttentionView {
   }
 
   headRole(layer, head) {
-    return layer >= 0 && head >= 0 ? this.data.head_roles[this.state.values.stack][layer][head] : null;
+    return layer >= 0 && head >= 0 ? this.data.head_roles.stacks[this.state.values.stack][layer][head] : null;
   }
 
   nameOf(layer, head) {
@@ -57,13 +59,6 @@ export class AttentionView {
 
   merge() {
     this.state.set({ words: this.merging.checked ? 1 : 0, from: -1, to: -1 });
-  }
-
-  // The tokens of the queries and of the keys.
-  sides() {
-    const { source_tokens: source, target_tokens: target } = this.data;
-    const read = [{ piece: "<s>", word: -1 }, ...target.slice(0, -1)];
-    return { encoder: [source, source], decoder: [read, read], cross: [target, source] }[this.state.values.stack];
   }
 
   isLong() {
@@ -91,7 +86,7 @@ export class AttentionView {
   }
 
   rebuildThumbnails(stack) {
-    const layers = this.data.attention[stack];
+    const layers = this.data.attention.stacks[stack];
     this.thumbnails.build(layers.length, layers[0].heads);
     const ticket = (this.drawing = {});
     this.thumbnails.draw(this.weights, stack, () => this.drawing === ticket);
@@ -100,13 +95,14 @@ export class AttentionView {
   sceneOf(matrix) {
     const { stack, layer, head, words } = this.state.values;
     const isMerged = words === 1;
-    const sides = this.sides().map((tokens) => {
+    const sides = this.sides[stack].map((tokens) => {
       const groups = groupsOf(tokens, isMerged);
-      return { groups, labels: groups.map((group) => labelOf(tokens, group, isMerged)) };
+      const areGiven = groups.map(([place]) => Boolean(tokens[place].isGiven));
+      return { groups, areGiven, labels: groups.map((group) => labelOf(tokens, group, isMerged)) };
     });
     return {
       matrix: isMerged ? merged(matrix, sides[0].groups, sides[1].groups) : matrix,
-      rowLabels: sides[0].labels, columnLabels: sides[1].labels,
+      rowLabels: sides[0].labels, columnLabels: sides[1].labels, areGiven: sides.map((side) => side.areGiven),
       title: `${STACKS[stack][1]}, ${headName(layer, head)}`, titles: SIDES[stack], isSelf: stack !== "cross",
     };
   }
@@ -114,7 +110,7 @@ export class AttentionView {
   show() {
     const { stack, layer, head } = this.state.values;
     const headRole = this.headRole(layer, head);
-    const about = headRole ? roleSentence(headRole, this.data.head_roles.num_sentences) : STACKS[stack][2];
+    const about = headRole ? roleSentence(headRole, this.data.head_roles.num_texts, this.unit) : STACKS[stack][2];
     this.heading.textContent = this.scene.title;
     this.about.textContent = `${about}${this.truncationSentence(stack)}`;
     const [arcs] = this.pictures.buttons;
@@ -129,10 +125,10 @@ export class AttentionView {
   }
 
   truncationSentence(stack) {
-    const { largest: count, [stack]: layers } = this.data.attention;
+    const { largest: count, stacks: { [stack]: layers } } = this.data.attention;
     if (count >= layers[0].keys) return "";
     const kept = layers.reduce((sum, layer) => sum + layer.kept, 0) / layers.length;
-    return ` The sentence is long: only the ${count} largest weights of each row are stored, ` +
+    return ` The ${this.unit.one} is long: only the ${count} largest weights of each row are stored, ` +
       `${percent(kept)} of the attention.`;
   }
 
@@ -179,14 +175,14 @@ export class AttentionView {
   }
 
   listsOf(from, to) {
-    const { matrix, rowLabels, columnLabels, isSelf } = this.scene;
+    const { matrix, rowLabels, columnLabels, areGiven, isSelf } = this.scene;
     const found = [];
     if (from >= 0) {
       const verb = isSelf ? "attends to" : "attended to";
       found.push(list(rowLabels[from], verb, columnLabels, rowOf(matrix, from), "accent"));
     }
     if (to >= 0) found.push(list(columnLabels[to], "is attended to by", rowLabels, columnOf(matrix, to), "other"));
-    return found.length ? found : [muted(HINT)];
+    return found.length ? found : [muted(areGiven.flat().includes(true) ? HINT + PROMPT : HINT)];
   }
 
   width() {

@@ -18,14 +18,14 @@ export class AttentionMatrices {
   async levelsOf(stack, layer) {
     if (this.stack !== stack) [this.stack, this.levels] = [stack, []];
     const levels = this.levels;
-    levels[layer] ??= inflate(this.attention[stack][layer].content);
+    levels[layer] ??= inflate(this.attention.stacks[stack][layer].content);
     return levels[layer];
   }
 
   // Layer or head -1 is the mean over all.
   async matrix(stack, layer, head) {
-    const layers = layer < 0 ? this.attention[stack].map((_, each) => each) : [layer];
-    const { heads, queries, keys } = this.attention[stack][0];
+    const layers = layer < 0 ? this.attention.stacks[stack].map((_, each) => each) : [layer];
+    const { heads, queries, keys } = this.attention.stacks[stack][0];
     const chosen = head < 0 ? Array.from({ length: heads }, (_, one) => one) : [head];
     const values = new Float32Array(queries * keys);
     for (const each of layers) {

@@ -1,18 +1,17 @@
 // The decoding view: the probability of each token, its alternatives, and the beam search step by step.
-import { element, percent, rove, within } from "./dom.js";
+import { element, within } from "./dom.js";
 import { BeamTree, COLUMN, beamPicture } from "./beam.js";
-import { bar, bars, button, muted } from "./controls.js";
-import { tokenLabel } from "./token_text.js";
+import { button, muted } from "./controls.js";
+import { TokenChips } from "./token_chips.js";
 
 const STATES = { ended: "finished", kept: "unfinished", left: "unfinished", pruned: "pruned" };
 
 export class DecodingView {
-  constructor(data, state) {
+  constructor({ data }, state) {
     Object.assign(this, { data, state });
     this.tree = new BeamTree(data.tree);
     this.last = this.tree.steps.length;
-    this.chips = data.target_tokens.map((token, place) => this.chip(token, place));
-    this.alternatives = element("div", { "aria-live": "polite" });
+    this.tokens = new TokenChips(data.target_tokens, data.choices, state);
     this.slider = element("input", {
       type: "range", min: 1, max: this.last, "aria-label": "Search step",
       oninput: () => this.go(Number(this.slider.value)),
@@ -27,8 +26,7 @@ export class DecodingView {
     return element("section", {}, element("h2", {}, "Token probabilities"),
       muted("The probability of each token of the translation, given the tokens before it. " +
         "Choose a token to see the alternatives."),
-      element("div", { class: "chips", role: "group", "aria-label": "Tokens of the translation" }, this.chips),
-      this.alternatives);
+      this.tokens.group("Tokens of the translation"), this.tokens.alternatives);
   }
 
   searchPart() {
@@ -53,44 +51,10 @@ export class DecodingView {
     this.state.set({ step: within(step, 1, this.last), node: -1 });
   }
 
-  chip(token, place) {
-    const probability = Math.exp(this.data.choices[place].log_probability);
-    const name = tokenLabel(token.piece);
-    return element("button", {
-      type: "button", class: "chip", "aria-label": `${name}: ${percent(probability)}`,
-      onclick: () => this.state.set({ choice: place }), onkeydown: (event) => this.move(event, place),
-    }, element("bdi", {}, name), element("span", { class: "number" }, percent(probability)),
-    bar(probability, "accent"));
-  }
-
-  move(event, place) {
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    const next = within(place + by, 0, this.chips.length - 1);
-    this.state.set({ choice: next });
-    this.chips[next].focus();
-  }
-
   update() {
-    const { choice } = this.state.values;
-    this.chips.forEach((chip, place) => chip.setAttribute("aria-pressed", place === choice));
-    rove(this.chips, choice);
-    this.alternatives.replaceChildren(this.alternativesOf(choice));
+    this.tokens.update();
     this.slider.value = this.step();
     this.showTree(this.step() - 1);
-  }
-
-  // The chosen token is always listed, even if constraints made the search choose an improbable one.
-  alternativesOf(place) {
-    const { log_probability: own, alternatives } = this.data.choices[place];
-    const { piece } = this.data.target_tokens[place];
-    const all = alternatives.some(([other]) => other === piece) ? alternatives : [...alternatives, [piece, own]];
-    const current = all.findIndex(([other]) => other === piece);
-    const rows = all.map(([other, number], each) =>
-      [tokenLabel(other), Math.exp(number), each === current ? "accent" : ""]);
-    return element("section", { class: "alternatives" },
-      element("h3", {}, `Most probable at position ${place + 1}`), bars(rows, current));
   }
 
   showTree(step) {

@@ -5,15 +5,18 @@ export const ROLES = {
   previous: ["previous", "attends to the previous token"],
   next: ["next", "attends to the next token"],
   self: ["self", "attends to the token itself"],
-  delimiter: ["delimiter", "attends to BOS, EOS and punctuation"],
+  first: ["first", "rests on the first token"],
+  delimiter: ["delimiter", "attends to special tokens and punctuation"],
   aligned: ["aligned", "attends to the source word being translated"],
-  broad: ["broad", "spreads its attention over the whole sentence"],
+  induction: ["induction", "attends to the token after an earlier occurrence of the current one"],
+  broad: ["broad", "spreads its attention over the whole text"],
   mixed: ["mixed", "has no dominant target"],
 };
 export const STACKS = {
   encoder: ["Encoder", "Encoder self-attention", "How source tokens attend to each other."],
   decoder: ["Decoder", "Decoder self-attention", "How each target token attends to itself and the tokens before it."],
   cross: ["Cross", "Cross-attention", "Which source tokens the model attends to for each target token."],
+  self: ["Self", "Self-attention", "How each token attends to itself and the tokens before it."],
 };
 
 export function headName(layer, head) {
@@ -27,23 +30,29 @@ export function roleNumber({ role, weights, entropy }) {
   return percent(role === "broad" ? entropy : weights[role]);
 }
 
-export function roleSentence(headRole, count) {
-  const over = count === 1 ? "in this sentence" : `on average over ${count} sentences`;
-  const what = ROLES[headRole.role][1];
+// `unit` names what heads were measured on: `count` of them.
+export function roleSentence(headRole, count, unit) {
+  const over = count === 1 ? `in this ${unit.one}` : `on average over ${unit.several(count)}`;
+  const [, what] = ROLES[headRole.role];
   if (["mixed", "broad"].includes(headRole.role)) return `This head ${what}, ${over}.`;
-  return `This head mostly ${what}: ${roleNumber(headRole)} of its attention, ${over}.`;
+  const where = headRole.role === "induction" ? "on random tokens that are repeated" : over;
+  return `This head mostly ${what}: ${roleNumber(headRole)} of its attention, ${where}.`;
 }
 
-// Heads that resemble the paper's figures: long distance (3), sharp attention to one word (4), different roles (5).
-export function figureHeads(headRoles, count = 3) {
-  const heads = headRoles.encoder.flatMap((row, layer) => row.map((headRole, head) => ({ layer, head, headRole })));
-  const best = (value) => [...heads].sort((one, other) => value(other.headRole) - value(one.headRole));
-  const elsewhere = ({ weights }) =>
-    Math.max(0, 1 - weights.self - weights.previous - weights.next - weights.delimiter);
-  return {
-    distant: best((headRole) => headRole.distance).slice(0, count),
-    sharp: best((headRole) => headRole.max_weight * elsewhere(headRole)).slice(0, count),
-    roles: ["previous", "next", "self", "delimiter"]
-      .map((role) => ({ ...best(({ weights }) => weights[role])[0], role })),
-  };
+// All heads, those first that attend most to the target of a role.
+export function byWeight(layers, role) {
+  const heads = layers.flatMap((row, layer) => row.map((headRole, head) => ({ layer, head, headRole })));
+  const weight = ({ headRole }) => headRole.weights[role] ?? 0;
+  return heads.sort((one, other) => weight(other) - weight(one));
+}
+
+export function strongest(layers, role) {
+  const [{ layer, head }] = byWeight(layers, role);
+  return { layer, head };
+}
+
+// The roles that the heads of a page can have.
+export function rolesOf({ stacks }) {
+  const measured = Object.values(stacks).flatMap(([[{ weights }]]) => Object.keys(weights));
+  return Object.keys(ROLES).filter((role) => [...measured, "broad", "mixed"].includes(role));
 }

@@ -2,30 +2,26 @@
 import { drawing, element, percent } from "./dom.js";
 import { themeColour } from "./colour.js";
 import { axis, muted } from "./controls.js";
-import { ROLES, STACKS, figureHeads, headName, roleNumber } from "./head_roles.js";
+import { ROLES, STACKS, headName, roleNumber, rolesOf } from "./head_roles.js";
 import { label, note, picture } from "./svg.js";
 
 const [CELL_WIDTH, CELL_HEIGHT] = [92, 36]; // in a saved picture
 const TEXTS = {
-  one: "Measured on this sentence only, so the roles are rough. Choose a head to see its attention.",
-  many: (count) => `What each head mostly attends to, over ${count} sentences and their translations. A head has a ` +
+  one: (unit) => `Measured on this ${unit} only, so the roles are rough. Choose a head to see its attention.`,
+  many: (units) => `What each head mostly attends to, over ${units}. A head has a ` +
     "role if at least a third of its attention goes there. Choose a head to see its attention.",
-  figures: "Figures 3 to 5 of “Attention Is All You Need” show single heads of the encoder. These heads of this " +
-    "model come closest to them.",
-  distant: "Heads with the longest mean attention distance. In the paper, “making” attends to “more difficult”.",
-  sharp: "Heads with sharp attention to tokens other than neighbours, delimiters and the token itself. In the paper, " +
-    "“its” attends to “Law”.",
-  roles: "Heads with different roles: for each role, the head with the largest weight.",
 };
 
 export class HeadsView {
-  constructor(data, state) {
+  constructor({ data, unit, figures }, state) {
     Object.assign(this, { data, state });
-    const { num_sentences: count } = data.head_roles;
+    const { num_texts: count, stacks } = data.head_roles;
+    const open = (stack, { layer, head }) => this.open(stack, layer, head);
     this.root = element("div", { class: "heads" },
-      element("h2", {}, "Head roles"), muted(count === 1 ? TEXTS.one : TEXTS.many(count)),
-      legend(), element("div", { class: "stacks" }, Object.keys(STACKS).map((stack) => this.table(stack))),
-      element("h2", {}, "The paper's figures in this model"), muted(TEXTS.figures), this.figures());
+      element("h2", {}, "Head roles"), muted(count === 1 ? TEXTS.one(unit.one) : TEXTS.many(unit.measured(count))),
+      legend(data.head_roles),
+      element("div", { class: "stacks" }, Object.keys(stacks).map((stack) => this.table(stack))),
+      figures(data.head_roles, open));
   }
 
   update() {}
@@ -35,7 +31,7 @@ export class HeadsView {
   }
 
   table(stack) {
-    const layers = this.data.head_roles[stack];
+    const layers = this.data.head_roles.stacks[stack];
     const rows = layers.flatMap((heads, layer) =>
       [axis(layer + 1), ...heads.map((headRole, head) => this.cell(stack, layer, head, headRole))]);
     const numbers = layers[0].map((_, head) => axis(head + 1));
@@ -51,39 +47,20 @@ export class HeadsView {
     }, element("span", {}, ROLES[headRole.role][0]), element("span", { class: "number" }, roleNumber(headRole)));
   }
 
-  figures() {
-    const { distant, sharp, roles } = figureHeads(this.data.head_roles);
-    return element("div", { class: "cards" },
-      this.card("Figure 3: long distance", TEXTS.distant, distant,
-        ({ headRole }) => `${headRole.distance.toFixed(1)} tokens on average`),
-      this.card("Figure 4: sharp attention", TEXTS.sharp, sharp,
-        ({ headRole }) => `${percent(headRole.max_weight)} on one token`),
-      this.card("Figure 5: different roles", TEXTS.roles, roles,
-        ({ headRole, role }) => `${ROLES[role][0]}, ${percent(headRole.weights[role])}`));
-  }
-
-  card(title, text, heads, value) {
-    const links = heads.map((each) => element("button", {
-      type: "button", onclick: () => this.open("encoder", each.layer, each.head),
-    }, headName(each.layer, each.head), element("span", { class: "soft" }, ` · ${value(each)}`)));
-    return element("section", { class: "card" },
-      element("h3", {}, title), element("p", {}, text), element("div", { class: "links" }, links));
-  }
-
   // The tables as one SVG picture.
   picture() {
-    const stacks = Object.keys(STACKS);
-    const width = 40 + CELL_WIDTH * Math.max(...stacks.map((stack) => this.data.head_roles[stack][0].length));
+    const stacks = Object.keys(this.data.head_roles.stacks);
+    const width = 40 + CELL_WIDTH * Math.max(...stacks.map((stack) => this.data.head_roles.stacks[stack][0].length));
     const parts = [];
     let top = 8;
     for (const stack of stacks) {
       parts.push(label(STACKS[stack][1], 4, top + 18, { "font-size": 15, "font-weight": 600 }));
-      this.data.head_roles[stack].forEach((heads, layer) => {
+      this.data.head_roles.stacks[stack].forEach((heads, layer) => {
         const y = top + 30 + layer * CELL_HEIGHT;
         parts.push(note(layer + 1, 16, y + 21, { "text-anchor": "middle" }));
         heads.forEach((headRole, head) => parts.push(drawnCell(headRole, 32 + head * CELL_WIDTH, y)));
       });
-      top += 52 + this.data.head_roles[stack].length * CELL_HEIGHT;
+      top += 52 + this.data.head_roles.stacks[stack].length * CELL_HEIGHT;
     }
     return picture("heads", width, top, {}, parts);
   }
@@ -103,7 +80,17 @@ function drawnCell(headRole, x, y) {
     label(`${ROLES[headRole.role][0]} ${roleNumber(headRole)}`, x + 6, y + 20, { "font-size": 12 }));
 }
 
-function legend() {
-  return element("ul", { class: "legend" }, Object.entries(ROLES).map(([role, [name, meaning]]) =>
-    element("li", {}, element("span", { class: `key role ${role}` }), element("b", {}, name), ` ${meaning}`)));
+function legend(headRoles) {
+  return element("ul", { class: "legend" }, rolesOf(headRoles).map((role) => {
+    const [name, meaning] = ROLES[role];
+    return element("li", {}, element("span", { class: `key role ${role}` }), element("b", {}, name), ` ${meaning}`);
+  }));
+}
+
+// A card with heads to choose from; `value` says what makes one special.
+export function headCard(title, text, heads, value, open) {
+  const links = heads.map((each) => element("button", { type: "button", onclick: () => open(each) },
+    headName(each.layer, each.head), element("span", { class: "soft" }, ` · ${value(each)}`)));
+  return element("section", { class: "card" },
+    element("h3", {}, title), element("p", {}, text), element("div", { class: "links" }, links));
 }

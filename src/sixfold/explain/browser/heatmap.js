@@ -3,7 +3,7 @@
 import { ARROWS, drawing, element, percent, within } from "./dom.js";
 import { themeColour, weightColours, weightRaster } from "./colour.js";
 import { shortened } from "./token_text.js";
-import { cellsImage, label, picture, pointIn } from "./svg.js";
+import { cellsImage, label, picture, pointIn, tokenStyle } from "./svg.js";
 
 const LABELS = 100; // space for labels, left and above
 const OVERHANG = 40; // of the slanted column labels, on the right
@@ -103,13 +103,13 @@ function labels(scene, area, { from, to }) {
   const rows = Array.from({ length: area.rows }, (_, place) => {
     const row = area.row + place;
     return label(shortened(scene.rowLabels[row], 13), area.x - 8, area.y + (place + 0.5) * area.cell + 4.5,
-      { "text-anchor": "end", ...style(row === from) });
+      { "text-anchor": "end", ...style(row === from), ...tokenStyle(scene.areGiven[0][row]) });
   });
   const columns = Array.from({ length: area.columns }, (_, place) => {
     const column = area.column + place;
     const [x, y] = [area.x + (place + 0.5) * area.cell + 4, area.y - 8];
     return label(shortened(scene.columnLabels[column], 13), x, y,
-      { transform: `rotate(-60 ${x} ${y})`, ...style(column === to) });
+      { transform: `rotate(-60 ${x} ${y})`, ...style(column === to), ...tokenStyle(scene.areGiven[1][column]) });
   });
   return [...rows, ...columns];
 }

@@ -13,15 +13,19 @@ const TEXT = {
     "sines and cosines whose wavelength grows from dimension to dimension (section 3.5 of the paper).",
   learned: "Attention ignores the order of tokens, so a vector for each position is added to the embeddings. " +
     "This model has learned these vectors.",
+  rotary: "Attention ignores the order of tokens. No vector is added here: every head turns its queries and keys, two " +
+    "numbers at a time, by an angle that grows with the position, more slowly from pair to pair (Su et al., 2021). A " +
+    "score then depends on the distance of two tokens. A row has the cosine and the sine of each pair's angle.",
 };
 
 export class PositionsView {
-  constructor(data, state) {
-    Object.assign(this, { data, state }, { length: data.positions.length, columns: data.positions.d_model });
+  constructor({ data }, state) {
+    Object.assign(this, { data, state }, { length: data.positions.length, columns: data.positions.width });
+    this.isRotary = data.positions.kind === "rotary";
     this.figure = element("div", { class: "figure" });
     this.curves = element("div", { class: "curves" });
-    this.root = element("div", { class: "positions" }, element("h2", {}, "Positional encoding"),
-      muted(TEXT[data.model.positions]), this.figure, this.curves);
+    this.root = element("div", { class: "positions" }, element("h2", {}, data.positions.kind === "rotary" ? "Rotary positions" : "Positional encoding"),
+      muted(TEXT[data.positions.kind]), this.figure, this.curves);
     new ResizeObserver(() => this.resized()).observe(this.figure);
   }
 
@@ -60,10 +64,11 @@ export class PositionsView {
   notes(width, height) {
     const end = { "text-anchor": "end" };
     const vertical = { "text-anchor": "middle", transform: `rotate(-90 ${LEFT - 12} ${height / 2})` };
+    const [columns, last] = this.isRotary ? ["pair 0", this.columns / 2 - 1] : ["dimension 0", this.columns - 1];
     return [
       note("0", LEFT - 8, 12, end), note("position", LEFT - 12, height / 2, vertical),
-      note(this.length - 1, LEFT - 8, height, end), note("dimension 0", LEFT, height + 19),
-      note(this.columns - 1, width - 8, height + 19, end),
+      note(this.length - 1, LEFT - 8, height, end), note(columns, LEFT, height + 19),
+      note(last, width - 8, height + 19, end),
     ];
   }
 
@@ -98,17 +103,23 @@ export class PositionsView {
     this.cross.replaceChildren(line(x + column, y, x + column, y + height), line(x, y + row, x + width, y + row));
     const value = this.values[position * this.columns + dimension].toFixed(2);
     this.svg.setAttribute("aria-label",
-      `Positional encoding: position ${position}, dimension ${dimension}, ${value}. The arrow keys move the selection.`);
+      `Positional encoding: position ${position}, ${this.nameOf(dimension).toLowerCase()}, ${value}. The arrow keys move the selection.`);
     this.curves.replaceChildren(
-      this.curve(`Dimension ${dimension}${this.wavelength(dimension)}`, `value ${value} at position ${position}`,
+      this.curve(`${this.nameOf(dimension)}${this.wavelength(dimension)}`, `value ${value} at position ${position}`,
         Array.from({ length: this.length }, (_, each) => this.values[each * this.columns + dimension]), position),
-      this.curve(`Similarity of position ${position} to the others`, "cosine similarity of the two vectors",
+      this.curve(`Similarity of position ${position} to the others`, this.isRotary ? "mean cosine of the angles between them" : "cosine similarity of the two vectors",
         this.similarities(position), position));
   }
 
+  nameOf(dimension) {
+    if (!this.isRotary) return `Dimension ${dimension}`;
+    return `${dimension % 2 ? "Sine" : "Cosine"} of pair ${Math.floor(dimension / 2)}`;
+  }
+
   wavelength(dimension) {
-    if (this.data.model.positions !== "sinusoidal") return "";
-    const wavelength = 2 * Math.PI * 10000 ** ((2 * Math.floor(dimension / 2)) / this.columns);
+    const { kind, base } = this.data.positions;
+    if (kind === "learned") return "";
+    const wavelength = 2 * Math.PI * base ** ((2 * Math.floor(dimension / 2)) / this.columns);
     const shown = wavelength < 100 ? wavelength.toFixed(1) : Math.round(wavelength).toLocaleString("en");
     return `, wavelength ${shown} positions`;
   }

@@ -17,6 +17,11 @@ export function note(text, x, y, attributes = {}) {
   return label(text, x, y, { fill: themeColour("soft"), ...attributes });
 }
 
+// Tokens that were given to a model are lighter than those that it wrote.
+export function tokenStyle(isGiven) {
+  return isGiven ? { fill: themeColour("soft"), "font-style": "italic" } : {};
+}
+
 // A canvas with one pixel per cell, as an SVG image with the given position and size.
 export function cellsImage(canvas, box) {
   const href = canvas.toDataURL();

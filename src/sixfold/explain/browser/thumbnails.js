@@ -46,6 +46,14 @@ export class Thumbnails {
     const chosen = this.buttons.findIndex(isIt);
     this.buttons.forEach((each, place) => each.setAttribute("aria-pressed", place === chosen));
     rove(this.buttons, Math.max(0, chosen));
+    this.reveal(this.buttons[chosen]);
+  }
+
+  // Scrolls a thumbnail into sight where there are more than fit.
+  reveal(button) {
+    const top = button ? button.offsetTop - this.root.offsetTop : 0;
+    const isInSight = top >= this.root.scrollTop && top + button?.offsetHeight <= this.root.scrollTop + this.root.clientHeight;
+    if (button && !isInSight) this.root.scrollTop = top - this.root.clientHeight / 2;
   }
 
   // Draws all thumbnails, and stops as soon as `isCurrent` returns false.
