@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -43,6 +44,12 @@ def address(explanation: TextExplanation, save: Save) -> str:
     return save(render(explanation))
 
 
+def visible(text: str) -> str:
+    """Return a text with signs for what cannot be seen, as the page shows it."""
+    signs = {place: chr(0x2400 + place) for place in range(32)} | {ord("\t"): "\u21e5", ord("\n"): "\n"}
+    return re.sub("[\x7f-\x9f\u2028\u2029]", "\ufffd", text.translate(signs))
+
+
 def test_it_opens_from_disk_without_a_network_and_without_an_error(
     page: Page, context: BrowserContext, address: str, explanation: TextExplanation
 ) -> None:
@@ -53,7 +60,7 @@ def test_it_opens_from_disk_without_a_network_and_without_an_error(
         open_at(page, address, f"view={view}")
         assert page.get_attribute(f"#tab-{view}", "aria-selected") == "true"
     assert page.inner_text(".text span") == PROMPT
-    assert page.text_content(".text b") == explanation.continuation
+    assert page.text_content(".text b") == visible(explanation.continuation)
     assert not [url for url in asked if not url.startswith((address, "data:", "blob:"))]
     assert page.errors == []  # type: ignore[attr-defined]
 
@@ -131,7 +138,7 @@ def test_a_text_that_is_read_has_no_prompt(page: Page, generator: Generator, sav
 def test_an_answer_stands_below_its_message(page: Page, generator: Generator, save: Save) -> None:
     found = explain_continuation(generator, [Message("user", PROMPT)], OPTIONS)
     open_at(page, save(render(found)))
-    assert page.text_content(".text") == f"{PROMPT}\n{found.continuation}"
+    assert page.text_content(".text") == f"{PROMPT}\n{visible(found.continuation)}"
 
 
 @pytest.mark.parametrize("fragment", [f"view={view}" for view in VIEWS])

@@ -26,6 +26,10 @@ function scoreName(data) {
   return data.validations.at(-1)?.score_name ?? "Score";
 }
 
+function titleCase(name) {
+  return name[0].toUpperCase() + name.slice(1);
+}
+
 function facts(data) {
   const best = data.validations.findLast((each) => each.is_best);
   const speeds = data.points.map((point) => point.tokens_per_second).sort((one, other) => one - other);
@@ -53,7 +57,7 @@ function charts(data, width) {
       { points: over(data.points, "loss"), colour: "soft", faint: true },
       { points: over(data.validations, "loss"), colour: "accent", dots: true },
     ]),
-    chart(scoreName(data), "on validation data",
+    chart(titleCase(scoreName(data)), "on validation data",
       [{ points: over(data.validations, "score"), colour: "accent", dots: true }], { floor: 0 }),
     chart("Learning rate", "at each step",
       [{ points: over(data.points, "learning_rate"), colour: "other" }], { floor: 0 }),
