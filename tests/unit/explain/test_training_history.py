@@ -41,6 +41,12 @@ def test_a_short_log_is_shown_step_by_step(tmp_path: Path) -> None:
     assert (found.num_steps, found.epoch, found.seconds) == (3, 1, 0.3)
 
 
+def test_the_training_of_a_model_that_continues_text_has_bits_per_byte(tmp_path: Path) -> None:
+    score = {"score_name": "bits per byte", "score": 2.0964, "decimals": 3, "details": "perplexity 12.0"}
+    [found] = read_training(written(tmp_path, [step(1), validation(1, 0, True) | score])).validations
+    assert (found.score_name, found.score, found.decimals) == ("bits per byte", 2.096, 3)
+
+
 def test_a_long_log_is_reduced_to_means_and_keeps_the_best_validation(tmp_path: Path) -> None:
     records = [step(number, float(number)) for number in range(1, 5001)]
     records += [validation(number, 1.0, number == 777) for number in range(1, 1000)]

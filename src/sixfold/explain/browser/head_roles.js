@@ -35,8 +35,11 @@ export function roleSentence(headRole, count, unit) {
   const over = count === 1 ? `in this ${unit.one}` : `on average over ${unit.several(count)}`;
   const [, what] = ROLES[headRole.role];
   if (["mixed", "broad"].includes(headRole.role)) return `This head ${what}, ${over}.`;
-  const where = headRole.role === "induction" ? "on random tokens that are repeated" : over;
-  return `This head mostly ${what}: ${roleNumber(headRole)} of its attention, ${where}.`;
+  if (headRole.role === "induction") {
+    return `On random tokens that are repeated, this head ${what}, with ${roleNumber(headRole)} of its attention. ` +
+      `Of its attention ${over}, ${percent(headRole.weights.first)} rests on the first token.`;
+  }
+  return `This head mostly ${what}: ${roleNumber(headRole)} of its attention, ${over}.`;
 }
 
 // All heads, those first that attend most to the target of a role.
