@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import torch
+from functools import partial
 
 from sixfold.decode.generate import DEFAULTS, Conversation, Generator, as_messages
 from sixfold.decode.generate_options import GenerateOptions, GeneratePlan
+from sixfold.decode.scoring import TokenScore
+from sixfold.decode.text_scoring import TextScore
 from sixfold.errors import ConfigError, DataError, RequestError
 from sixfold.explain.head_roles import HeadRoles
 from sixfold.explain.packed_attention import AttentionMaps, AttentionPacker, most_tokens
 from sixfold.explain.page import NUM_ALTERNATIVES, Choice, Page, choice, model_facts
 from sixfold.explain.page_tokens import PageToken, page_tokens
 from sixfold.explain.positions import position_table
-from sixfold.explain.text_heads import STACK, text_head_roles
+from sixfold.explain.text_heads import STACK, text_head_roles, watch_attention
 
 NEW_TOKENS = 24  # unless more are asked for: with a short prompt, a text that can be shown as arcs
 GREEDY = "Greedy: each token is the most probable one that may follow."
@@ -66,7 +67,8 @@ def explain_continuation(
     most = min(wish, min(capacities(generator)) + 1 - len(ids))
     [[written]] = generator.written([ids], replace(options, max_tokens=most))
     is_cut = written.finished == "length" and most < wish
-    page = page_of(generator, [*ids, *written.tokens], options.alternatives, head_roles, name)
+    scores = generator.token_scores([*ids, *written.tokens], options.alternatives or NUM_ALTERNATIVES)
+    page = page_of(generator, ids[0], scores, head_roles, name)
     return replace(
         page,
         notes=(*page.notes, *([full(generator)] if is_cut else [])),
@@ -87,9 +89,10 @@ def explain_text(
     if len(ids) == 2:
         raise DataError("There is no text to read.", 'sixfold explain MODEL --read "Once upon a time"')
     refuse_too_long(generator, len(ids) - 1)
-    page = page_of(generator, ids, 0, head_roles, name)
-    score = generator.score(text)
-    return replace(page, text=text, how=READ.format(score.log_probability, score.bits_per_byte, score.perplexity))
+    scores = generator.token_scores(ids, NUM_ALTERNATIVES)
+    score = TextScore(len(text.encode()), tuple(ids[1:]), tuple(each.log_probability for each in scores))
+    how = READ.format(score.log_probability, score.bits_per_byte, score.perplexity)
+    return replace(page_of(generator, ids[0], scores, head_roles, name), text=text, how=how)
 
 
 def refuse_unexplainable(options: GenerateOptions) -> None:
@@ -125,12 +128,12 @@ def full(generator: Generator) -> str:
 
 
 def page_of(
-    generator: Generator, ids: Sequence[int], num_alternatives: int, head_roles: HeadRoles | None, name: str
+    generator: Generator, first: int, scores: Sequence[TokenScore], head_roles: HeadRoles | None, name: str
 ) -> TextExplanation:
-    """Return the page of a text that was given as a whole, with its text yet to be filled in."""
+    """Return the page of a first token and those after it as if all were given, its text yet to be filled in."""
     model, tokenizer = generator.model, generator.tokenizer
-    config, read = model.config, ids[:-1]
-    scores = generator.token_scores(ids, num_alternatives or NUM_ALTERNATIVES)
+    config, ids = model.config, [first, *(each.token for each in scores)]
+    read = ids[:-1]
     return TextExplanation(
         model=model_facts(name, (config.layers,), config, [model]),
         notes=(INT8,) if generator.precision == "int8" else (),
@@ -147,22 +150,26 @@ def page_of(
     )
 
 
-@torch.inference_mode()
 def attention(generator: Generator, ids: Sequence[int]) -> AttentionMaps:
     """Return the attention of every head between these tokens."""
-    model, config = generator.model, generator.model.config
+    config = generator.model.config
     packer = AttentionPacker(config.layers * config.heads * len(ids))
-    tokens = torch.tensor([ids], device=model.head.weight.device)
-    model.hidden(tokens, watch=lambda weights: packer.add(STACK, weights))
+    watch_attention(generator, ids, partial(packer.add, STACK))
     return packer.maps()
 
 
 def how_written(plan: GeneratePlan) -> str:
     """Return how the tokens of a text were chosen."""
     sampling = plan.sampling
+    penalty = f"repetition penalty {plan.repetition_penalty:g}"
     if sampling is None:
-        return GREEDY
-    said = {"top-k": sampling.top_k, "top-p": sampling.top_p, "min-p": sampling.min_p}
-    unused = {"top-k": 0, "top-p": 1, "min-p": 0}
-    parts = [f"{name} {value:g}" for name, value in said.items() if value != unused[name]]
-    return DRAWN.format(", ".join([f"temperature {sampling.temperature:g}", *parts, f"seed {plan.seed}"]))
+        return GREEDY if plan.repetition_penalty == 1 else f"{GREEDY} It is chosen with {penalty}."
+    choices = [
+        (f"temperature {sampling.temperature:g}", True),
+        (f"top-k {sampling.top_k}", sampling.top_k > 0),
+        (f"top-p {sampling.top_p:g}", sampling.top_p < 1),
+        (f"min-p {sampling.min_p:g}", sampling.min_p > 0),
+        (penalty, plan.repetition_penalty != 1),
+        (f"seed {plan.seed}", True),
+    ]
+    return DRAWN.format(", ".join(said for said, is_used in choices if is_used))

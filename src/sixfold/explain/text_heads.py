@@ -32,6 +32,7 @@ from sixfold.explain.head_roles import (
     measure,
     offsets,
 )
+from sixfold.nn.attention import Watch
 from sixfold.tasks.generate.held_out_texts import held_out_texts
 
 STACK = "self"
@@ -73,18 +74,19 @@ def with_induction(head: HeadRole, weight: float) -> HeadRole:
 
 
 @torch.inference_mode()
-def attention_of(generator: Generator, ids: Sequence[int]) -> list[Tensor]:
-    """Return the attention weights (H, T, T) of each layer on a text."""
-    found: list[Tensor] = []
-    tokens = torch.tensor([ids], device=generator.model.head.weight.device)
-    generator.model.hidden(tokens, watch=lambda weights: found.append(weights[0].float().cpu()))
-    return found
+def watch_attention(generator: Generator, ids: Sequence[int], watch: Watch) -> None:
+    """Show each layer's attention weights (1, H, T, T) on a text."""
+    generator.model.hidden(torch.tensor([ids], device=generator.model.head.weight.device), watch=watch)
 
 
 def measured(generator: Generator, ids: Sequence[int]) -> dict[str, list[Measures]]:
     """Return the measures of each layer on a text."""
+    found: list[Measures] = []
     is_delimiter = delimiters(generator.tokenizer, ids)
-    return {STACK: [measure_causal_attention(each, is_delimiter) for each in attention_of(generator, ids)]}
+    watch_attention(
+        generator, ids, lambda weights: found.append(measure_causal_attention(weights[0].cpu(), is_delimiter))
+    )
+    return {STACK: found}
 
 
 def measure_causal_attention(weights: Tensor, is_delimiter: Tensor) -> Measures:
@@ -101,12 +103,21 @@ def measure_causal_attention(weights: Tensor, is_delimiter: Tensor) -> Measures:
 
 def induction_weights(generator: Generator) -> Tensor | None:
     """Return the weight (layers, H) on the token after the earlier occurrence; None where no series fits."""
-    found = []
-    for ids in repeated_series(generator):
-        after = after_earlier_occurrence(ids)
-        layers = torch.stack(attention_of(generator, ids))  # (layers, H, T, T)
-        found.append((layers * after).sum(dim=-1)[..., after.any(dim=-1)].mean(dim=-1))
+    found = [induction_on(generator, ids) for ids in repeated_series(generator)]
     return torch.stack(found).mean(dim=0) if found else None
+
+
+def induction_on(generator: Generator, ids: Sequence[int]) -> Tensor:
+    """Return the mean weight (layers, H) on the token after an earlier occurrence, where there is one."""
+    layers: list[Tensor] = []
+    after = after_earlier_occurrence(ids)
+    has_earlier = after.any(dim=-1)
+
+    def watch(weights: Tensor) -> None:
+        layers.append((weights[0].cpu() * after).sum(dim=-1)[:, has_earlier].mean(dim=-1))
+
+    watch_attention(generator, ids, watch)
+    return torch.stack(layers)
 
 
 def repeated_series(generator: Generator) -> list[list[int]]:

@@ -91,7 +91,7 @@ def at_distance(ids: Sequence[int], distance: int = 33) -> Tensor:
 def test_only_a_head_that_copies_is_an_induction_head(
     generator: Generator, monkeypatch: pytest.MonkeyPatch, attention: Attention, least: float, most: float
 ) -> None:
-    monkeypatch.setattr(text_heads, "attention_of", lambda _, ids: [attention(ids)[None]])
+    monkeypatch.setattr(text_heads, "watch_attention", lambda _, ids, watch: watch(attention(ids)[None, None]))
     found = induction_weights(generator)
     assert found is not None
     assert found.shape == (1, 1)

@@ -1,4 +1,4 @@
-"""Texts that a model was validated on, to try it with; they are there as long as its training folder is."""
+"""Example texts for a model, from its validation text."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from sixfold.data.shards import Corpus
-from sixfold.errors import DataError
+from sixfold.tasks.held_out import held_out_corpus
 from sixfold.text import AnyTokenizer
 
 
 def held_out_texts(training: Path, tokenizer: AnyTokenizer, most: int) -> list[str]:
-    """Return texts the model was validated on; none if the training folder is gone, or a next model's."""
-    own = training / tokenizer.file_name
-    if not own.is_file() or own.read_bytes() != tokenizer.model:
+    """Return texts the model was validated on, the longest of each row; none if they are gone."""
+    corpus = held_out_corpus(training, tokenizer)
+    if corpus is None:
         return []
-    try:
-        corpus = Corpus(training / "data" / "valid")
-    except DataError:
-        return []
-    rows = np.unique(np.linspace(0, len(corpus) - 1, min(most, len(corpus))).round().astype(int))
-    records = [corpus.record(row) for row in rows.tolist()]
-    documents = [np.split(record["tokens"], record["starts"]) for record in records]
+    rows = np.linspace(0, len(corpus) - 1, min(most, len(corpus))).round().astype(int).tolist()
+    documents = [np.split(record["tokens"], record["starts"]) for record in map(corpus.record, rows)]
     return [tokenizer.decode(max(parts, key=len).tolist()) for parts in documents]
