@@ -285,7 +285,7 @@ def test_texts_leave_the_batch_when_the_client_of_a_stream_disconnects(
         return seconds_until_idle(worker)
 
     assert any(read_and_leave() <= 1 for _ in range(3))  # a busy machine is not a fault of the server
-    assert "sixfold_running_texts 0.0" in httpx.get(f"{served.address}/metrics").text
+    assert "sixfold_running_texts 0.0" in metrics(served)
     assert httpx.post(f"{served.address}/v1/completions", json=GENERATE.short).status_code == 200
 
 
@@ -362,6 +362,25 @@ def test_two_hundred_slow_clients_are_disconnected_and_delay_nobody(strict: Serv
         answers = [received(connection) for connection in slow]
     assert set(answers[1::2]) == {b""}  # no request began: just closed
     assert {status_of(answer) for answer in answers[::2]} == {408}
+
+
+def test_a_client_that_does_not_read_its_stream_is_disconnected(start_server: Start, chat_model: Path) -> None:
+    served = start_server(chat_model, stall_seconds=0.5)
+    endless = {**PROMPT, "prompt": ["one"] * 64, "n": 16, "max_tokens": 250, "logprobs": 20}
+    body = json.dumps(endless).encode()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", served.port))
+        head = f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        assert eventually(lambda: "sixfold_clients_left_total 1.0" in metrics(served), 60)
+    assert "sixfold_open_requests 0.0" in metrics(served)
+    assert eventually(lambda: "sixfold_running_texts 0.0" in metrics(served), 30)
+
+
+def metrics(served: Served) -> str:
+    """Return what a server says of itself."""
+    return httpx.get(f"{served.address}/metrics").text
 
 
 def received(connection: socket.socket) -> bytes:

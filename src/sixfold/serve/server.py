@@ -55,12 +55,13 @@ class Server(uvicorn.Server):
 
 
 def protocol(settings: ServerSettings) -> type[H11Protocol]:
-    """Return a protocol that limits the number of connections and the time to receive headers."""
+    """Return a protocol that limits the number of connections, the time to receive headers and that to be read."""
 
     class LimitedProtocol(H11Protocol):
-        """A connection that is closed when the headers of a request do not arrive in time."""
+        """A connection that ends where the headers of a request or the reader of a response are late."""
 
         timer: asyncio.TimerHandle | None = None
+        stalled: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             connection = cast("asyncio.Transport", transport)
@@ -75,8 +76,17 @@ def protocol(settings: ServerSettings) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            if self.timer:
-                self.timer.cancel()
+            for timer in filter(None, (self.timer, self.stalled)):
+                timer.cancel()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.stalled = self.loop.call_later(settings.stall_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self.stalled:
+                self.stalled.cancel()
 
         def time_headers(self) -> None:
             """Start the timer when a request begins, and stop it once its headers are complete."""

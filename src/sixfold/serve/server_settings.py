@@ -61,6 +61,9 @@ class ServerSettings:
     longest_body: int = setting(0, "bytes per request body; 0: enough for most_characters", 0, 1 << 30)
     header_seconds: float = setting(10.0, "seconds to receive the headers of a request", 0.1, 3600)
     body_seconds: float = setting(15.0, "seconds to receive the body of a request", 0.1, 3600)
+    stall_seconds: float = setting(
+        30.0, "seconds after which a client that reads nothing of its response is disconnected", 0.1, 3600
+    )
     most_connections: int = setting(1000, "open connections", 1, 1_000_000)
     silence_seconds: float = setting(
         4.0, "seconds without a heartbeat after which a worker is not ready", 0.1, 3600
