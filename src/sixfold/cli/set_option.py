@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Known = dict[str, dict[str, str]]  # part -> key -> meaning
 
 ABBREVIATIONS = {
-    "preset": "a named model shape: tiny, small, base or big (translate); gpt-tiny, gpt-small, gpt2 … (generate); "
+    "preset": "a named model shape: tiny, small, base or big (translate); llama-tiny, gpt2 … (generate); "
     "encoder-tiny, bert-base … (understand)",
     "layers": "number of layers, of encoder and decoder each",
 }

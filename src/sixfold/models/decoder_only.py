@@ -53,12 +53,17 @@ def gpt(layers: int, d_model: int, heads: int, context: int, **choices: float) -
     return DecoderOnlyArchitecture(**GPT, **shape, max_positions=context, **choices)
 
 
+def llama(layers: int, d_model: int, d_ff: int, **choices: float) -> DecoderOnlyArchitecture:
+    """Return an architecture of Llama's kind, for a small computer."""
+    shape: dict[str, Any] = {"layers": layers, "d_model": d_model, "d_ff": d_ff, "max_positions": 256}
+    return DecoderOnlyArchitecture(**LLAMA, **shape, **choices)
+
+
 PRESETS: dict[str, DecoderOnlyArchitecture] = {
     "gpt-tiny": gpt(4, 128, 4, context=256, init_std=0.05),
     "gpt-small": gpt(6, 384, 6, context=256, init_std=0.03),
-    "llama-tiny": DecoderOnlyArchitecture(
-        **LLAMA, layers=4, d_model=128, d_ff=352, heads=4, key_value_heads=2, max_positions=256, init_std=0.05
-    ),
+    "llama-tiny": llama(4, 128, 352, heads=4, key_value_heads=2, init_std=0.05),
+    "llama-small": llama(6, 384, 1024, heads=6, key_value_heads=2, init_std=0.03),
     "gpt2": gpt(12, 768, 12, context=1024),
     "gpt2-medium": gpt(24, 1024, 16, context=1024),
     "gpt2-large": gpt(36, 1280, 20, context=1024),

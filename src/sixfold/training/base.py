@@ -95,12 +95,17 @@ def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Pat
 
 
 def refuse_changed_base(overrides: Overrides, data_keys: Iterable[str]) -> None:
-    """Refuse to change what a base's weights were made with: its shape, and the keys of its tokenizer."""
+    """Refuse to change what a base's weights were made with, its shape and its tokenizer, or the weights."""
     changed = sorted(overrides.get("model", {}).keys() - {"dropout"})
     if changed:
         raise ConfigError(f"Fine-tuning keeps the model's own shape, so model.{changed[0]} cannot be set.")
     for key in sorted(overrides.get("data", {}).keys() & set(data_keys)):
         raise ConfigError(f"Fine-tuning keeps the model's own tokenizer, so data.{key} cannot be set.")
+    initialise = overrides.get("train", {}).get("initialise", "random")
+    if initialise != "random":
+        raise ConfigError(
+            f"Fine-tuning starts from the model's own weights, so train.initialise={initialise} cannot be set."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,52 @@
-"""The parts of a model card that all tasks share: how the model was made."""
+"""The model card: a README.md that describes a model, what it was made from and how to use it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from sixfold.models.folder import ModelInfo
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a task knows of its model that the card of every model says."""
+
+    title: str
+    examples: str  # that it was trained on, with their number
+    command: str  # that runs it, in its folder
+    rows: Mapping[str, str]  # of the table, by their heading
+    expectation: str  # of its scores on other text than it was validated on
+    caution: str  # what not to trust it with
+
+
+def model_card(card: Card, info: ModelInfo, parameters: int) -> str:
+    """Return the text of a card."""
+    rows = {**card.rows, "parameters": f"{parameters:,}", "validation": validation(info)}
+    table = "".join(f"| {heading} | {content} |\n" for heading, content in rows.items())
+    return f"""# {card.title}
+
+{how_it_was_made(info)} with Sixfold {info.sixfold} from {card.examples} ({file_names(info)}).
+
+    {card.command}
+
+| | |
+|---|---|
+{table}{base_rows(info)}
+The validation text is of the same kind as the training text: expect {card.expectation} on other text.
+{card.caution}
+Nothing in this folder is executed when it is loaded. `training/`, if it is there, is only needed to train further.
+"""
+
+
+def validation(info: ModelInfo) -> str:
+    """Return what the published weights scored in validation."""
+    best = info.scores.get("validation")
+    if not isinstance(best, dict):
+        return "none"
+    score = f"{best['name']} {best['score']:.{best.get('decimals', 1)}f}, loss {best['loss']:.3f}"
+    return f"{score} at step {best['step']} ({best['weights']}; {best['conditions']})"
 
 
 def how_it_was_made(info: ModelInfo) -> str:

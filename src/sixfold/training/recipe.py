@@ -27,6 +27,8 @@ from sixfold.settings import (
     suggestion,
 )
 
+UNLIMITED = 10**9  # steps of a run that the clock ends
+
 AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
 Number = TypeVar("Number", int, float)
 
@@ -75,6 +77,22 @@ class TrainConfig(BaseModel):
     max_forgetting: float = Field(
         0.0, ge=0, description="points that fine-tuning may lose on the base's own validation text; 0: no limit"
     )
+
+    @property
+    def length(self) -> str:
+        """How long training takes, in words."""
+        steps = f"{self.steps:,} steps"
+        if not self.minutes:
+            return steps
+        return f"{self.minutes:g} minutes" + (f" or {steps}" if self.steps < UNLIMITED else "")
+
+    @property
+    def summary(self) -> str:
+        """How long training takes and how large its steps are, in words."""
+        falling = f"; the learning rate falls linearly from {self.learning_rate:g} to zero"
+        return f"trains for {self.length}, {self.batch_tokens:,} tokens a step" + (
+            falling if self.schedule == "linear_decay" else ""
+        )
 
 
 class Recipe(BaseModel):

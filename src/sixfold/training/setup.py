@@ -110,10 +110,9 @@ def describe(shown: Progress, task: Task, recipe: Recipe, processor: Any, data: 
     """Show what will be trained."""
     with torch.device("meta"):
         parameters = count_parameters(new_model(task.learner(recipe, processor), recipe))
-    limit = f"{recipe.train.minutes:g} minutes" if recipe.train.minutes else f"{recipe.train.steps:,} steps"
     shown.say(
-        f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} {task.examples} for {limit} on "
-        f"{device}, {len(data.valid()):,} {task.examples} held out"
+        f"training {parameters / 1e6:.1f}M parameters on {len(data.train()):,} {task.examples} for "
+        f"{recipe.train.length} on {device}, {len(data.valid()):,} {task.examples} held out"
     )
 
 

@@ -1,4 +1,4 @@
-"""Adam, against Adam written out."""
+"""Adam, against Adam written out; AdamW's groups: which weights decay, and how fast each part learns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from sixfold.models.decoder_only import PRESETS, DecoderOnly, DecoderOnlyConfig
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from sixfold.models.ensemble import make_ensemble, members_of
 from sixfold.training.optimizer import (
@@ -23,6 +24,8 @@ from sixfold.training.optimizer import (
 from sixfold.training.recipe import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("seed")
+
+RATE = 0.01
 
 
 def small_model() -> nn.Module:
@@ -144,3 +147,46 @@ def test_each_member_is_clipped_as_if_it_were_alone() -> None:
     next(first.parameters()).grad = None
     next(second.parameters()).grad = torch.full((9, 4), math.nan)
     assert not math.isfinite(clip_each(model, 1.0))
+
+
+def untied_model() -> DecoderOnly:
+    shape = {"layers": 2, "d_model": 16, "d_ff": 16, "heads": 2, "tied": False}
+    return DecoderOnly(DecoderOnlyConfig(**PRESETS["gpt-tiny"].model_dump() | shape, vocabulary=20))
+
+
+def groups_by_name(model: DecoderOnly, **choices: float) -> dict[str, dict[str, float]]:
+    """Return the learning rate and weight decay of each weight."""
+    config = TrainConfig.model_validate({"optimizer": "adamw", "weight_decay": 0.1, **choices})
+    optimizer = make_optimizer(model, config)
+    set_learning_rate(optimizer, RATE)
+    of_weight = {id(weight): group for group in optimizer.param_groups for weight in group["params"]}
+    return {name: of_weight[id(weight)] for name, weight in model.named_parameters()}
+
+
+def test_matrices_decay_and_norms_and_biases_do_not() -> None:
+    model = untied_model()
+    for name, group in groups_by_name(model).items():
+        assert group["weight_decay"] == (0.1 if model.get_parameter(name).dim() > 1 else 0.0)
+
+
+def test_each_layer_below_the_top_learns_more_slowly() -> None:
+    groups = groups_by_name(untied_model(), layer_decay=0.5)
+    parts = (
+        "stack.norm.weight",
+        "stack.layers.1.feed_forward.inner.weight",
+        "stack.layers.0.feed_forward.inner.weight",
+    )
+    assert [groups[part]["lr"] / RATE for part in parts] == pytest.approx([1.0, 0.5, 0.25])
+    assert groups["stem.embedding.weight"]["lr"] / RATE == pytest.approx(0.125)
+
+
+def test_frozen_weights_are_left_out_and_do_not_change() -> None:
+    model = untied_model()
+    optimizer = make_optimizer(model, TrainConfig(optimizer="adamw", frozen=["stem."]))
+    set_learning_rate(optimizer, RATE)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    model(torch.tensor([[1, 2, 3]])).sum().backward()
+    optimizer.step()
+    changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
+    assert not any(name.startswith("stem.") for name in changed)
+    assert "head.weight" in changed

@@ -14,7 +14,7 @@ from sixfold.data.texts import open_texts, text_files
 from sixfold.errors import DataError
 from sixfold.models.folder import Json, ModelInfo, save_model, weight_files
 from sixfold.settings import Overrides
-from sixfold.tasks.generate.card import model_card
+from sixfold.tasks.generate.card import card
 from sixfold.tasks.generate.check import check
 from sixfold.tasks.generate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.generate.learner import GenerateLearner
@@ -24,6 +24,7 @@ from sixfold.tasks.generate.processor import TextProcessor
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Examples, Survey, survey
 from sixfold.training.base import Base
+from sixfold.training.card import model_card
 from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
 
@@ -140,9 +141,8 @@ class Generate:
             training=published.training,
             weights=weight_files(len(published.members)),
         )
-        save_model(
-            folder, info, published.members, processor.tokenizer, model_card(info, published.num_parameters)
-        )
+        text = model_card(card(info), info, published.num_parameters)
+        save_model(folder, info, published.members, processor.tokenizer, text)
 
     def open(self, opening: Opening) -> Generator:
         """Open a model folder as a generator."""

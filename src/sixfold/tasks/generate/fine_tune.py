@@ -9,16 +9,16 @@ from sixfold.decode.config import generate_config
 from sixfold.models.decoder_only import DecoderOnlyConfig
 from sixfold.models.folder import Json
 from sixfold.settings import Overrides
-from sixfold.tasks.generate.plan import BYTES_A_TOKEN, UNLIMITED, concerns, describe_text
+from sixfold.tasks.generate.plan import BYTES_A_TOKEN, OPTIMIZER, concerns, describe_text
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Survey
 from sixfold.training.base import Base, refuse_changed_base
+from sixfold.training.fine_tuning import careful_schedule, explain_care
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
 RATE, RATE_OF_WIDE, WIDE = 3e-4, 5e-5, 512  # at most a tenth of the plan's rate for new models
 MOST_EPOCHS, FEWEST_EPOCHS, USUAL_TOKENS = 5.0, 1.0, 200_000
 FEWEST_STEPS = 30
-VALIDATIONS = 10
 LONGEST_ROW = 512  # tokens
 BATCH_TOKENS, BATCH_TOKENS_OF_WIDE = 4096, 2048
 OWN_DATA_KEYS = ("vocabulary", "subwords")
@@ -69,18 +69,12 @@ def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
     epochs = max(FEWEST_EPOCHS, min(MOST_EPOCHS, MOST_EPOCHS * (USUAL_TOKENS / tokens) ** 0.5))
     steps = max(FEWEST_STEPS, round(epochs * tokens / batch_tokens))
     train: dict[str, Json] = {
+        **OPTIMIZER,
+        **careful_schedule(steps, minutes),
         "batch_tokens": batch_tokens,
-        "beta2": 0.95,
-        "epsilon": 1e-8,
-        "weight_decay": 0.1,
-        "schedule": "linear_decay",
         "learning_rate": RATE_OF_WIDE if is_wide else RATE,
         "warmup_steps": 10 if minutes else max(5, min(100, steps // 10)),
-        "max_grad_norm": 1.0,
         "average": 1,
-        "steps": UNLIMITED if minutes else steps,
-        "checkpoint_every": max(1, steps // VALIDATIONS),
-        "patience": 0 if minutes else VALIDATIONS // 2,
     }
     return {"train": train}
 
@@ -93,7 +87,4 @@ def explain(surveyed: Survey, base: Base, recipe: GenerateRecipe) -> Iterator[st
         f"fine-tunes {base.name}, whose {model.layers} layers of width {model.d_model} and "
         f"{recipe.data.vocabulary:,} tokens are kept, because its weights depend on them"
     )
-    yield f"learning rate {train.learning_rate:g}: a higher one makes a model forget what it was trained on"
-    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
-    yield f"trains for {length}, {train.batch_tokens:,} tokens a step; the learning rate falls linearly to zero"
-    yield "scores the base first, and keeps the base's weights if no model scores at least as well"
+    yield from explain_care(train, "bits per byte")

@@ -5,6 +5,8 @@ Shapes: B rows, T positions, N targets.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,8 +15,10 @@ from torch import Tensor, nn
 from sixfold.data.batches import Sizes, pad
 from sixfold.data.shards import Corpus, Records, Values
 from sixfold.models.decoder_only import DecoderOnly
+from sixfold.models.ensemble import members_of
 from sixfold.nn.loss import mixed_precision, projected_loss
 from sixfold.nn.masks import Mask, causal_mask
+from sixfold.tasks.generate.initialise import MOST_TOKENS, initialise_from_bigrams
 from sixfold.tasks.generate.processor import TextProcessor
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.validate import TextValidator
@@ -28,10 +32,9 @@ Ids = NDArray[np.int64]
 class GenerateLearner:
     """Text with a recipe and a processor."""
 
-    most_initialised = 0
-
     def __init__(self, recipe: GenerateRecipe, processor: TextProcessor) -> None:
         self.recipe, self.processor = recipe, processor
+        self.most_initialised = MOST_TOKENS // recipe.data.context
         self.num_validated = -(-recipe.train.valid_tokens // recipe.data.context)
 
     def new_model(self) -> nn.Module:
@@ -39,7 +42,10 @@ class GenerateLearner:
         return DecoderOnly(self.recipe.model.config(self.processor.tokenizer.vocabulary))
 
     def initialise(self, model: nn.Module, corpus: Corpus) -> None:
-        """Keep the random weights."""
+        """Begin as the bigrams of the corpus, if the recipe says so."""
+        if self.recipe.train.initialise == "bigrams":
+            [member] = members_of(model)
+            initialise_from_bigrams(cast("DecoderOnly", member), corpus)
 
     def sizes(self, corpus: Corpus) -> Sizes:
         """Return the number of tokens of each row that the model reads."""

@@ -11,11 +11,13 @@ from sixfold.settings import Overrides
 from sixfold.tasks.generate.held_out import choose_held_out
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Survey
-from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
+from sixfold.training.recipe import UNLIMITED, Plan, has_own_shape, make_recipe, merge, minutes_of, pick
 
-UNLIMITED = 10**9  # steps of a run with a time budget
 BYTES_A_TOKEN = 3.7  # approximately, for the vocabularies chosen here
 CONTEXT = 256
+OPTIMIZER: dict[str, Json] = {"beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1}  # AdamW's, as GPT-3's
+MOST_EPOCHS = 20.0  # a text that is seen more often is learned by heart
+FEWEST_STEPS = 100
 VALIDATIONS = 20  # of a run without a time budget
 
 
@@ -24,18 +26,17 @@ class Size:
     """A model size that the plan may choose, and how to train it."""
 
     model: dict[str, Json]
-    batch_tokens: int
     learning_rate: float
     speed: int  # approximate tokens per second on one core of the reference speed
     enough_tokens: float  # training tokens beyond which the next larger model is better
 
 
-TINY = Size({"preset": "gpt-tiny"}, 2048, 4e-3, speed=11_000, enough_tokens=4e6)
+TINY = Size({"preset": "llama-tiny"}, 4e-3, speed=6500, enough_tokens=16e6)
 NARROW = Size(
-    {"preset": "gpt-small", "layers": 4, "d_model": 256, "d_ff": 1024, "heads": 4},
-    4096, 2e-3, speed=4700, enough_tokens=12e6,
+    {"preset": "llama-tiny", "d_model": 256, "d_ff": 704, "heads": 8, "key_value_heads": 4},
+    2.5e-3, speed=2800, enough_tokens=60e6,
 )  # fmt: skip
-SMALL = Size({"preset": "gpt-small"}, 8192, 1e-3, speed=1700, enough_tokens=1e12)
+SMALL = Size({"preset": "llama-small"}, 1.5e-3, speed=1200, enough_tokens=1e12)
 SIZES = (TINY, NARROW, SMALL)
 
 
@@ -51,24 +52,24 @@ def choices(surveyed: Survey, overrides: Overrides, minutes: float, device: str,
     epoch_tokens = surveyed.num_bytes / BYTES_A_TOKEN
     budget = minutes * 60 * num_cores() * core_speed if device == "cpu" else 0.0
     size = size_for(epoch_tokens, budget)
-    tokens = budget * size.speed or usual_epochs(epoch_tokens) * epoch_tokens
-    steps = max(200, round(tokens / size.batch_tokens))
+    tokens = tokens_for(size, epoch_tokens, budget)
+    batch_tokens = pick(tokens, ((1e6, 1024), (8e6, 2048), (40e6, 4096)), 8192)
+    steps = max(FEWEST_STEPS, round(tokens / batch_tokens))
     context = context_for(overrides)
     train: dict[str, Json] = {
-        "batch_tokens": size.batch_tokens,
-        "beta2": 0.95,
-        "epsilon": 1e-8,
-        "weight_decay": 0.1,
+        **OPTIMIZER,
+        "batch_tokens": batch_tokens,
         "schedule": "linear_decay",
         "learning_rate": size.learning_rate,
-        "warmup_steps": 100 if minutes else max(20, min(500, steps // 20)),
+        "warmup_steps": max(20, min(200, steps // 20)),
+        "initialise": "random" if is_tied(overrides) else "bigrams",
         "max_grad_norm": 1.0,
         "average": 1,
-        "steps": UNLIMITED if minutes else steps,
+        "steps": UNLIMITED if minutes and tokens == budget * size.speed else steps,
         "checkpoint_every": max(50, steps // VALIDATIONS),
         "patience": 0 if minutes else VALIDATIONS // 4,
     }
-    own = {} if has_own_shape(overrides) else size.model
+    own = {} if has_own_shape(overrides) else {**size.model, "tied": False}
     model: dict[str, Json] = {**own, "max_positions": context, "dropout": dropout_for(tokens / epoch_tokens)}
     data: dict[str, Json] = {
         "vocabulary": vocabulary_for(surveyed.num_bytes),
@@ -76,6 +77,11 @@ def choices(surveyed: Survey, overrides: Overrides, minutes: float, device: str,
         "crosses_documents": not surveyed.has_conversations,
     }
     return {"data": data, "model": model, "train": train}
+
+
+def is_tied(overrides: Overrides) -> bool:
+    """Return whether the embedding and the head will be one matrix: in models of the plan they are two."""
+    return bool(overrides.get("model", {}).get("tied", has_own_shape(overrides)))
 
 
 def context_for(overrides: Overrides) -> int:
@@ -86,16 +92,20 @@ def context_for(overrides: Overrides) -> int:
 
 def size_for(epoch_tokens: float, budget: float) -> Size:
     """Return the size to train in a budget of core seconds (0: unlimited)."""
-    for size in SIZES:
-        tokens = budget * size.speed if budget else usual_epochs(epoch_tokens) * epoch_tokens
-        if tokens < size.enough_tokens:
-            return size
-    return SMALL
+    fitting = (size for size in SIZES if tokens_for(size, epoch_tokens, budget) < size.enough_tokens)
+    return next(fitting, SMALL)
+
+
+def tokens_for(size: Size, epoch_tokens: float, budget: float) -> float:
+    """Return the training tokens: as many as there is time for, within the most epochs."""
+    if budget:
+        return min(budget * size.speed, MOST_EPOCHS * epoch_tokens)
+    return usual_epochs(epoch_tokens) * epoch_tokens
 
 
 def usual_epochs(epoch_tokens: float) -> float:
     """Return the epochs of a run without a time budget: the less text, the more."""
-    return max(1.0, min(20.0, 20 * (250_000 / epoch_tokens) ** 0.5))
+    return max(1.0, min(MOST_EPOCHS, MOST_EPOCHS * (250_000 / epoch_tokens) ** 0.5))
 
 
 def vocabulary_for(num_bytes: int) -> int:
@@ -117,12 +127,9 @@ def explain(surveyed: Survey, recipe: GenerateRecipe, overrides: Overrides) -> I
     yield named.get(data.subwords, f"{data.vocabulary:,} subwords{why}")
     why = "" if "model" in overrides else ", chosen for this much text and time"
     yield f"{model.layers} layers of width {model.d_model}, dropout {model.dropout:g}{why}"
-    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
-    falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""
-    yield (
-        f"trains for {length}, {train.batch_tokens:,} tokens a step, learning rate {train.learning_rate:g}"
-        f"{falling}; the best model is kept"
-    )
+    if train.initialise == "bigrams":
+        yield "initialises embeddings and head from bigram counts, so that training starts from a bigram model"
+    yield f"{train.summary}; the best model is kept"
 
 
 def describe_text(surveyed: Survey, recipe: GenerateRecipe) -> Iterator[str]:

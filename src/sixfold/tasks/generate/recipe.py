@@ -47,6 +47,9 @@ class GenerateTrainConfig(TrainConfig):
     """How to train a model that continues text."""
 
     optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam, or adamw for weight decay")
+    initialise: Literal["random", "bigrams"] = Field(
+        "random", description="bigrams: embeddings and head from which token follows which; not for tied models"
+    )
     valid_tokens: int = Field(32_000, ge=1, description="held-out tokens that one validation reads")
 
 
@@ -59,6 +62,17 @@ class GenerateRecipe(Recipe):
     decode: GenerateConfig = GenerateConfig()
 
     presets: ClassVar[Mapping[str, BlockConfig]] = PRESETS
+
+    @model_validator(mode="after")
+    def check_initialisation(self) -> GenerateRecipe:
+        """Refuse to begin a tied model as bigrams: what stands before a token is not what follows it."""
+        if self.train.initialise == "bigrams" and self.model.tied:
+            raise ConfigError(
+                "train.initialise=bigrams gives the embedding and the head weights of their own, but "
+                "model.tied=true makes them one matrix.",
+                "Set model.tied=false, or train.initialise=random.",
+            )
+        return self
 
     @model_validator(mode="after")
     def check_positions(self) -> GenerateRecipe:

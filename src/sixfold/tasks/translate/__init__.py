@@ -26,7 +26,7 @@ from sixfold.models.folder import (
     weight_files,
 )
 from sixfold.settings import Overrides
-from sixfold.tasks.translate.card import model_card
+from sixfold.tasks.translate.card import card
 from sixfold.tasks.translate.fine_tune import choose_fine_tuning, inherit
 from sixfold.tasks.translate.learner import TranslateLearner
 from sixfold.tasks.translate.plan import choose
@@ -34,6 +34,7 @@ from sixfold.tasks.translate.prepare import Survey, learn_tokenizer, prepare, pr
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.text import Tokenizer
 from sixfold.training.base import Base
+from sixfold.training.card import model_card
 from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opening, Prepared, Published
 
@@ -151,8 +152,8 @@ class Translate:
             training=published.training,
             weights=weight_files(len(published.members)),
         )
-        card = model_card(info, published.num_parameters)
-        save_model(folder, info, published.members, tokenizer, card)
+        text = model_card(card(info), info, published.num_parameters)
+        save_model(folder, info, published.members, tokenizer, text)
 
     def open(self, opening: Opening) -> Translator:
         """Open a model folder as a translator."""

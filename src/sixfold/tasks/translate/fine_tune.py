@@ -15,16 +15,16 @@ from sixfold.errors import ConfigError
 from sixfold.models.encoder_decoder import EncoderDecoderConfig
 from sixfold.models.folder import Json
 from sixfold.settings import Overrides
-from sixfold.tasks.translate.plan import CHARACTERS_A_TOKEN, UNLIMITED
+from sixfold.tasks.translate.plan import CHARACTERS_A_TOKEN
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.base import Base, refuse_changed_base
+from sixfold.training.fine_tuning import careful_schedule, explain_care
 from sixfold.training.recipe import Plan, make_recipe, merge, minutes_of
 
 RATE, RATE_OF_WIDE, WIDE = 1e-4, 5e-5, 512  # at most a tenth of the plan's rate for new models
 MOST_EPOCHS, FEWEST_EPOCHS = 20, 3  # few pairs are repeated more often; many need only a few epochs
 FEWEST_STEPS = 100
-VALIDATIONS = 10  # spread over the run, to have one before forgetting begins
 LEAST_DROPOUT = 0.1  # because few pairs are seen many times, whatever dropout the base had
 MAX_FORGETTING = 1.0  # BLEU of greedy translations of the base's own validation text
 LANGUAGE = re.compile(r"[a-z]{2,3}")
@@ -33,7 +33,7 @@ LANGUAGE = re.compile(r"[a-z]{2,3}")
 def inherit(base: Base, languages: Sequence[str], overrides: Overrides) -> Overrides:
     """Return what the base decides: shape, tokenizer and decoding defaults."""
     refuse_other_languages(base, languages)
-    refuse_contradictions(overrides)
+    refuse_changed_base(overrides, ("vocabulary", "subwords"))
     shape = cast("EncoderDecoderConfig", base.info.model)
     own = shape.model_dump(exclude={"vocabulary", "pad_id"})
     own |= {"ensemble": len(base.info.weights), "dropout": max(shape.dropout, LEAST_DROPOUT)}
@@ -54,15 +54,6 @@ def refuse_other_languages(base: Base, languages: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-def refuse_contradictions(overrides: Overrides) -> None:
-    """Refuse settings that the base's weights depend on."""
-    refuse_changed_base(overrides, ("vocabulary", "subwords"))
-    if overrides.get("train", {}).get("initialise") == "cooccurrence":
-        raise ConfigError(
-            "Fine-tuning starts from the model's own weights, so train.initialise=cooccurrence cannot be set."
-        )
-
-
 def choose_fine_tuning(surveyed: Survey, base: Base, overrides: Overrides) -> Plan:
     """Choose everything that neither the user nor the base decides."""
     automatic = choices(surveyed, overrides)
@@ -77,15 +68,11 @@ def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
     epoch_steps = surveyed.num_examples * (surveyed.mean_characters / CHARACTERS_A_TOKEN + 1) / batch_tokens
     steps = max(FEWEST_STEPS, round(usual_epochs(surveyed.num_examples) * epoch_steps))
     train: dict[str, Json] = {
+        **careful_schedule(steps, minutes),
         "initialise": "random",
         "batch_tokens": batch_tokens,
-        "schedule": "linear_decay",
         "learning_rate": RATE if d_model < WIDE else RATE_OF_WIDE,
         "warmup_steps": 20 if minutes else max(20, min(400, steps // 10)),
-        "max_grad_norm": 1.0,
-        "steps": UNLIMITED if minutes else steps,
-        "checkpoint_every": steps // VALIDATIONS,
-        "patience": 0 if minutes else VALIDATIONS // 2,
         "max_forgetting": MAX_FORGETTING,
     }
     return {"train": train}
@@ -109,16 +96,8 @@ def explain(surveyed: Survey, base: Base, recipe: TranslateRecipe) -> Iterator[s
         f"{model.d_model} and {recipe.data.vocabulary:,} subwords are kept, because its weights depend on them"
     )
     yield "starts from the base's weights, so embeddings are not initialised from word co-occurrence"
-    yield f"learning rate {train.learning_rate:g}: a higher one makes a model forget what it was trained on"
     yield f"dropout {model.dropout:g} from the first step, because the same pairs are seen many times"
-    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
-    yield f"trains for {length}, {train.batch_tokens:,} tokens a step; the learning rate falls linearly to zero"
     own = decode_config(base.info)
     why = ", as the base does" if (decode.beam, decode.length_penalty) == (own.beam, own.length_penalty) else ""
     yield f"translates with beam {decode.beam} and length penalty {decode.length_penalty}{why}"
-    yield "scores the base first, and keeps the base's weights if no model scores at least as well"
-    if train.max_forgetting:
-        yield (
-            f"keeps no model that loses more than {train.max_forgetting:g} BLEU on the base's own validation "
-            "text, if the base's training folder is there"
-        )
+    yield from explain_care(train, "BLEU")

@@ -12,9 +12,8 @@ from sixfold.models.folder import Json
 from sixfold.settings import Overrides
 from sixfold.tasks.translate.prepare import Survey
 from sixfold.tasks.translate.recipe import TranslateRecipe
-from sixfold.training.recipe import Plan, has_own_shape, make_recipe, merge, minutes_of, pick
+from sixfold.training.recipe import UNLIMITED, Plan, has_own_shape, make_recipe, merge, minutes_of, pick
 
-UNLIMITED = 10**9  # steps of a run with a time budget
 CHARACTERS_A_TOKEN = 4.2  # approximately, for the vocabularies chosen here
 FEWEST_EPOCHS = 8  # if time allows fewer epochs of the small model, a faster one learns more
 FEW_PAIRS, FEW_WORDS = 2000, 3300  # the capacity of a narrow model
@@ -198,9 +197,7 @@ def explain(surveyed: Survey, recipe: TranslateRecipe, overrides: Overrides) -> 
         yield f"trains an ensemble of {model.ensemble} such models and averages their probabilities{why}"
     if train.initialise == "cooccurrence":
         yield "initialises embeddings from word co-occurrence, so that translations start close together"
-    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
-    falling = "; the learning rate falls linearly to zero" if train.schedule == "linear_decay" else ""
-    yield f"trains for {length}, {train.batch_tokens:,} tokens a step{falling}; the best model is kept"
+    yield f"{train.summary}; the best model is kept"
     if train.ema:
         why = (
             ""

@@ -1,4 +1,4 @@
-"""The model card: a README.md that describes an encoder and what it answers."""
+"""The card of an encoder and what it answers."""
 
 from __future__ import annotations
 
@@ -6,44 +6,33 @@ from typing import cast
 
 from sixfold.models.encoder_only import EncoderOnlyConfig
 from sixfold.models.folder import ModelInfo
-from sixfold.training.card import base_rows, file_names, how_it_was_made
+from sixfold.training.card import Card
 
 MOST_SHOWN = 30  # labels
 
 
-def model_card(info: ModelInfo, parameters: int, examples: str) -> str:
-    """Describe a model, what it was made from and how to use it."""
-    validation = info.scores.get("validation")
-    scores = validation if isinstance(validation, dict) else {}
+def card(info: ModelInfo, examples: str) -> Card:
+    """Describe an encoder that answers."""
     shape = cast("EncoderOnlyConfig", info.model)
-    return f"""# A model for the task {info.task}
-
-{how_it_was_made(info)} with Sixfold {info.sixfold} from {info.corpus.get(examples, 0):,} {examples} \
-({file_names(info)}).
-
-    sixfold {info.task} . texts.txt
-
-| | |
-|---|---|
-| architecture | encoder-only Transformer, {shape.layers} layers, width {shape.d_model}, \
-feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shape.dropout} |
-| parameters | {parameters:,} |
-| reads | at most {info.processors["text"].max_tokens:,} tokens of a text |
-| vocabulary | {shape.vocabulary:,} tokens |
-{label_row(info)}\
-| validation | {scores.get("name", "score")} {scores.get("score", float("nan")):.{scores.get("decimals", 1)}f}, \
-loss {scores.get("loss", float("nan")):.3f} at step {scores.get("step", 0):.0f} \
-({scores.get("weights", "")}; {scores.get("conditions", "")}) |
-{base_rows(info)}\
-
-The validation examples are of the same kind as the training examples: expect lower scores on others.
-Nothing in this folder is executed when it is loaded. `training/`, if it is there, is only needed to train further.
-"""
+    return Card(
+        title=f"A model for the task {info.task}",
+        examples=f"{info.corpus.get(examples, 0):,} {examples}",
+        command=f"sixfold {info.task} . texts.txt",
+        rows={
+            "architecture": f"encoder-only Transformer, {shape.layers} layers, width {shape.d_model}, "
+            f"feed-forward {shape.d_ff}, {shape.heads} heads, {shape.norm}-norm, dropout {shape.dropout}",
+            "reads": f"at most {info.processors['text'].max_tokens:,} tokens of a text",
+            "vocabulary": f"{shape.vocabulary:,} tokens",
+            **label_row(info),
+        },
+        expectation="lower scores",
+        caution="Whatever it is given, it answers as if that were of the same kind.",
+    )
 
 
-def label_row(info: ModelInfo) -> str:
+def label_row(info: ModelInfo) -> dict[str, str]:
     """Return the row that lists the labels, if there are some."""
     if info.labels is None:
-        return ""
+        return {}
     names = ", ".join(info.labels.names[:MOST_SHOWN]) + (" …" if len(info.labels.names) > MOST_SHOWN else "")
-    return f"| labels | {names} |\n"
+    return {"labels": names}

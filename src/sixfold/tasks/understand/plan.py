@@ -13,9 +13,8 @@ from sixfold.settings import Overrides
 from sixfold.tasks.understand.recipe import AnyUnderstandRecipe, UnderstandRecipe
 from sixfold.tasks.understand.survey import Example, Survey
 from sixfold.training.base import Base
-from sixfold.training.recipe import has_own_shape, make_recipe, merge, minutes_of, pick
+from sixfold.training.recipe import UNLIMITED, has_own_shape, make_recipe, merge, minutes_of, pick
 
-UNLIMITED = 10**9  # steps of a run that the clock ends
 CHARACTERS_A_TOKEN = 4.0  # about
 VALIDATIONS = 12
 MOST_TOKENS = 256  # of a text, unless the user asks for more
@@ -145,10 +144,6 @@ def explain(recipe: UnderstandRecipe, overrides: Overrides, base: Base | None) -
             f"starts from {base.name}: {model.layers} layers of width {model.d_model} and its tokenizer are kept; "
             f"dropout {model.dropout:g}"
         )
-    length = f"{train.minutes:g} minutes" if train.minutes else f"{train.steps:,} steps"
     lower = f", {train.layer_decay:g} times as much for each layer below" if train.layer_decay < 1 else ""
-    yield (
-        f"trains for {length}, {train.batch_tokens:,} tokens a step, learning rate {train.learning_rate:g}{lower}"
-        "; the best model is kept"
-    )
+    yield f"{train.summary}{lower}; the best model is kept"
     yield f"reads at most {data.max_tokens:,} tokens of a text (data.max_tokens)"

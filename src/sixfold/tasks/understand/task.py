@@ -22,12 +22,13 @@ from sixfold.models.encoder_only import EncoderOnlyConfig
 from sixfold.models.folder import Json, Labels, ModelInfo, save_model, weight_files
 from sixfold.settings import Overrides
 from sixfold.tasks.understand import plan
-from sixfold.tasks.understand.card import model_card
+from sixfold.tasks.understand.card import card
 from sixfold.tasks.understand.learner import EncoderLearner
 from sixfold.tasks.understand.processor import EncoderProcessor
 from sixfold.tasks.understand.recipe import AnyUnderstandRecipe, UnderstandRecipe
 from sixfold.tasks.understand.survey import Survey, choose_held_out, plain, survey
 from sixfold.training.base import Base, refuse_changed_base
+from sixfold.training.card import model_card
 from sixfold.training.recipe import Plan
 from sixfold.training.task import Given, Inputs, Opaque, Opening, Prepared, Published
 
@@ -275,8 +276,8 @@ class UnderstandTask(ABC, Generic[Example, AnyUnderstandRecipe]):
             training=published.training,
             weights=weight_files(len(published.members)),
         )
-        card = model_card(info, published.num_parameters, self.examples)
-        save_model(folder, info, published.members, tokenizer, card)
+        text = model_card(card(info, self.examples), info, published.num_parameters)
+        save_model(folder, info, published.members, tokenizer, text)
 
     def published_labels(self, processor: EncoderProcessor, published: Published) -> Labels | None:
         """Return the labels with what validation found out about them."""
