@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from sixfold.data.checks.labelled import MOVED, Labelled
@@ -26,7 +26,7 @@ from sixfold.models.folder import Labels
 from sixfold.settings import Overrides
 from sixfold.tasks.understand.learner import EncoderLearner
 from sixfold.tasks.understand.processor import EncoderProcessor
-from sixfold.tasks.understand.recipe import UnderstandRecipe
+from sixfold.tasks.understand.recipe import Decoding, UnderstandRecipe
 from sixfold.tasks.understand.survey import Survey
 from sixfold.tasks.understand.task import UnderstandTask
 from sixfold.tasks.understand.windows import Window, best_candidate, bounds_of, windows_of
@@ -39,10 +39,8 @@ if TYPE_CHECKING:
     from sixfold.tasks.understand.answerer import Answerer
 
 
-class AnswerDecoding(BaseModel):
+class AnswerDecoding(Decoding):
     """How an answer is chosen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     no_answer: bool = Field(False, description="whether the text may be found not to answer the question")
 

@@ -43,8 +43,8 @@ class UnderstandTrainConfig(TrainConfig):
     optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam, or adamw: with weight decay")
 
 
-class NoDecoding(BaseModel):
-    """An encoder answers at once: there is nothing to search."""
+class Decoding(BaseModel):
+    """How an answer is chosen; most encoders answer at once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class UnderstandRecipe(Recipe):
     data: SerializeAsAny[EncodedData] = EncodedData()
     model: EncoderModelConfig = EncoderModelConfig.model_validate(PRESETS["encoder-tiny"].model_dump())
     train: SerializeAsAny[UnderstandTrainConfig] = UnderstandTrainConfig()
-    decode: SerializeAsAny[BaseModel] = NoDecoding()
+    decode: SerializeAsAny[Decoding] = Decoding()
 
     presets: ClassVar[Mapping[str, BlockConfig]] = PRESETS
 
