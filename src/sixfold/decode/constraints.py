@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sixfold.decode.extensions import best_extensions
-from sixfold.decode.search import NEVER, Beam, BeamOptions, Candidate, Stepper, TokenSet
+from sixfold.decode.search import NEVER, Beam, BeamOptions, Candidate, Forbidden, Stepper
 from sixfold.text.spelling import Spelling, written
 from sixfold.text.words import is_of_a_word, occurs
 
@@ -124,9 +124,7 @@ class TowardsPhrases:
     eos: int
     required: Required
 
-    def candidates(
-        self, stepper: Stepper, beams: Sequence[Beam], forbidden: Sequence[TokenSet] | None
-    ) -> list[list[Candidate]]:
+    def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
         """Return the candidates of each sentence, best first.
 
         These are the best of all, and for each hypothesis its best two tokens, its end and every token that goes

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sixfold.decode.matrices import Precision
-    from sixfold.decode.search import Extensions, Stepper, TokenSet
+    from sixfold.decode.search import Extensions, Forbidden, Stepper
     from sixfold.models.encoder_decoder import EncoderDecoder
     from sixfold.text import SpecialIds
 
@@ -93,7 +93,7 @@ class EnsembleStepper:
         self.steppers, self.eos = steppers, eos
         self.prompt_log_probabilities: list[float] = []
 
-    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
+    def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
         """Return the averaged log-probabilities (R, V) of the next token."""
         log_probs = average((stepper.step(tokens) for stepper in self.steppers), len(self.steppers))
         if forbidden is not None:
@@ -101,11 +101,7 @@ class EnsembleStepper:
         return log_probs
 
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         """Return the best extensions under the averaged probabilities."""
         log_probs = self.step(tokens, forbidden)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.decode.search import NEVER, Extensions, TokenSet
+from sixfold.decode.search import NEVER, Extensions, Forbidden, TokenSet
 
 BLOCK = 64  # tokens of the vocabulary that are compared by their best one first
 Pieces = Iterable[tuple[Tensor, Tensor]]  # logits (rows, V and a surplus) and the logs of their sums (rows,)
@@ -59,7 +59,7 @@ def best_extensions(numbers: Tensor, offsets: Tensor, count: int) -> tuple[Tenso
     return scores, parents.gather(1, place), tokens
 
 
-def without(pieces: Pieces, forbidden: Sequence[TokenSet] | None) -> Iterator[tuple[Tensor, Tensor]]:
+def without(pieces: Pieces, forbidden: Forbidden) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the pieces with the tokens that are forbidden after each row set to NEVER."""
     begin = 0
     for logits, log_total in pieces:

@@ -25,7 +25,7 @@ from sixfold.decode.engine import Engine, padded_length, prefill
 from sixfold.decode.extensions import best_of, log_probabilities
 from sixfold.decode.matrices import Precision
 from sixfold.decode.packing import Packing
-from sixfold.decode.search import Extensions, TokenSet
+from sixfold.decode.search import Extensions, Forbidden
 from sixfold.decode.torch_engine import PIECE, TorchEngine
 from sixfold.kernels.decoding import (
     AttentionStructure,
@@ -184,7 +184,7 @@ def layers(structures: list[LayerStructure]) -> ctypes.Array[LayerStructure]:
 class ForbiddenTokens:
     """The tokens that may not follow each row, as the kernels read them from arrays that this object keeps."""
 
-    def __init__(self, forbidden: Sequence[TokenSet] | None) -> None:
+    def __init__(self, forbidden: Forbidden) -> None:
         self.addresses: tuple[int | None, ...] = (None, None, None)  # of the tokens, of begins and of ends
         if forbidden is not None:
             self.tokens = np.concatenate(forbidden)
@@ -293,16 +293,12 @@ class KernelStepper:
         newest.blocks, newest.block_rows = address(self.addresses), address(self.block_rows)
         engine.kernels.decode(engine.address, ctypes.addressof(newest))
 
-    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
+    def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
         """Return the log-probabilities (R, V) of the next token."""
         return log_probabilities(self.logits(tokens, forbidden), self.engine.vocabulary)
 
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         """Return the best extensions of each sentence; many are found by torch."""
         engine, rows = self.engine, len(tokens)
@@ -317,9 +313,7 @@ class KernelStepper:
         engine.kernels.find_best(engine.address, ctypes.addressof(arguments))
         return best.extensions()
 
-    def logits(
-        self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def logits(self, tokens: list[int], forbidden: Forbidden = None) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
         self.read(tokens)
         width, begin = self.newest.width, 0

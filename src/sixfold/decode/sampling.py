@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sixfold.decode.search import Beam, Candidate, Stepper, TokenSet, best_first
+from sixfold.decode.search import Beam, Candidate, Forbidden, Stepper, best_first
 
 DEFAULT_SEED = 1
 FEW = 256  # tokens, among which nearly always are all that top_p leaves; sorting all takes 50 times as long
@@ -93,9 +93,7 @@ class Draws:
     sampler: Sampler
     eos: int
 
-    def candidates(
-        self, stepper: Stepper, beams: Sequence[Beam], forbidden: Sequence[TokenSet] | None
-    ) -> list[list[Candidate]]:
+    def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
         """Return one token for each output; at its length limit, the end."""
         log_probs = stepper.step([beam.prefixes[0][-1] for beam in beams], forbidden)
         drawn = self.sampler(log_probs, [beam.sentence for beam in beams]).tolist()

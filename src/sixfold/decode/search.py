@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NEVER = float("-inf")
 Number = TypeVar("Number", float, "Tensor")
 TokenSet = NDArray[np.int64]  # distinct tokens, ascending
+Forbidden = Sequence[TokenSet] | None  # what may not follow each row, if anything
 ShouldStop = Callable[[], bool]
 Meaning = Callable[[Sequence[int]], Hashable]  # what an output says; by default its tokens
 
@@ -56,15 +57,11 @@ class Stepper(Protocol):
 
     prompt_log_probabilities: list[float]  # of each sentence's prompt after its first token
 
-    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
+    def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
         """Append a token to each row (R,); return the log-probabilities of the next one (R, V)."""
 
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         """Append a token to each row; return the `count` best extensions of rows with these scores (S, K)."""
 
@@ -202,9 +199,7 @@ class Strategy(Protocol):
     def eos(self) -> int:
         """The token that ends an output."""
 
-    def candidates(
-        self, stepper: Stepper, beams: Sequence[Beam], forbidden: Sequence[TokenSet] | None
-    ) -> list[list[Candidate]]:
+    def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
         """Step all hypotheses; return the candidates of each sentence, best first."""
 
     def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
@@ -218,9 +213,7 @@ class BestFirst:
     options: BeamOptions
     eos: int
 
-    def candidates(
-        self, stepper: Stepper, beams: Sequence[Beam], forbidden: Sequence[TokenSet] | None
-    ) -> list[list[Candidate]]:
+    def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
         """Return the best extensions of each sentence; at its length limit, the ends of its hypotheses."""
         newest = [prefix[-1] for beam in beams for prefix in beam.prefixes]
         found = stepper.extend(newest, [beam.scores for beam in beams], self.options.num_candidates, forbidden)

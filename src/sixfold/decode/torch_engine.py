@@ -31,7 +31,7 @@ from sixfold.data.batches import pad
 from sixfold.decode.engine import padded_length, prefill
 from sixfold.decode.extensions import BLOCK, best_of, log_probabilities, without
 from sixfold.decode.matrices import Matrix, Precision, make_matrix
-from sixfold.decode.search import NEVER, Extensions, TokenSet
+from sixfold.decode.search import NEVER, Extensions, Forbidden
 from sixfold.models.encoder_decoder import EncoderDecoder
 from sixfold.nn import BlockConfig, local_mask
 from sixfold.nn.config import Activation
@@ -286,17 +286,13 @@ class TorchStepper:
         self.mask: Tensor | None = None  # (R, used), UNSEEN at other hypotheses' slots; None: all are one's own
 
     @torch.inference_mode()
-    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
+    def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
         """Return the log-probabilities (R, V) of the next token."""
         return log_probabilities(without(self.logits(tokens), forbidden), self.engine.vocabulary)
 
     @torch.inference_mode()
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         """Return the best extensions of each sentence."""
         return best_of(without(self.logits(tokens), forbidden), scores, count, self.engine.special.eos)

@@ -14,7 +14,7 @@ from sixfold.decode.engine import Engine, EnsembleEngine
 from sixfold.decode.extensions import best_of, forbid
 from sixfold.decode.kernel_engine import KernelEngine
 from sixfold.decode.matrices import Precision
-from sixfold.decode.search import NEVER, BeamOptions, BestFirst, Extensions, Hypothesis, Search, Stepper, TokenSet
+from sixfold.decode.search import NEVER, BeamOptions, BestFirst, Extensions, Forbidden, Hypothesis, Search, Stepper
 from sixfold.decode.torch_engine import TorchEngine
 from sixfold.kernels.decoding import Kernels, find_kernels
 from sixfold.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
@@ -122,7 +122,7 @@ class Reference:
         self.prefixes = [prompt[:-1] for prompt in prompts]
         self.prompt_log_probabilities = [0.0] * len(prompts)
 
-    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
+    def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
         self.prefixes = [[*prefix, token] for prefix, token in zip(self.prefixes, tokens, strict=True)]
         log_probs = next_tokens(self.model, self.sources, self.prefixes)
         log_probs[:, SPECIAL.never_chosen] = NEVER
@@ -131,11 +131,7 @@ class Reference:
         return log_probs
 
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         log_probs = self.step(tokens, forbidden)
         return best_of([(log_probs, log_probs.new_zeros(len(tokens)))], scores, count, SPECIAL.eos)

@@ -16,12 +16,12 @@ from sixfold.decode.search import (
     BeamOptions,
     BestFirst,
     Extensions,
+    Forbidden,
     Hypothesis,
     Rule,
     Search,
     Stepper,
     Strategy,
-    TokenSet,
     Watch,
 )
 from sixfold.text.spelling import written
@@ -72,7 +72,7 @@ class PrefixStepper:
         self.prompt_log_probabilities = [0.0] * len(self.sentences)
         self.num_rows: list[int] = []
 
-    def step(self, tokens: list[int], forbidden: Sequence[TokenSet] | None = None) -> Tensor:
+    def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
         width = len(self.prefixes) // len(self.sentences)
         self.num_rows.append(len(self.prefixes))
         self.prefixes = [(*row, token) for row, token in zip(self.prefixes, tokens, strict=True)]
@@ -84,11 +84,7 @@ class PrefixStepper:
         return log_probs
 
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         rows = self.step(tokens, forbidden).tolist()
         width = len(scores[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sixfold.decode.extensions import BLOCK, best_extensions, best_of, log_probabilities, without
 from sixfold.decode.rules import token_set
-from sixfold.decode.search import NEVER, BeamOptions, BestFirst, Extensions, TokenSet
+from sixfold.decode.search import NEVER, BeamOptions, BestFirst, Extensions, Forbidden
 
 unhurried = settings(max_examples=20, deadline=None)
 
@@ -22,17 +22,11 @@ class Unnormalised(PrefixStepper):
     """The same distribution as logits, in pieces of one sentence, the rest of the vocabulary never chosen."""
 
     def extend(
-        self,
-        tokens: list[int],
-        scores: list[list[float]],
-        count: int,
-        forbidden: Sequence[TokenSet] | None = None,
+        self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
         return best_of(self.pieces(tokens, forbidden, len(scores[0])), scores, count, EOS)
 
-    def pieces(
-        self, tokens: list[int], forbidden: Sequence[TokenSet] | None, width: int
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def pieces(self, tokens: list[int], forbidden: Forbidden, width: int) -> Iterator[tuple[Tensor, Tensor]]:
         log_probs = torch.nn.functional.pad(self.step(tokens, forbidden), [0, 3], value=NEVER)
         shift = torch.arange(log_probs.size(0)) * 0.37
         yield from zip((log_probs + shift[:, None]).split(width), shift.split(width), strict=True)
