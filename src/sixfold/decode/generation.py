@@ -9,6 +9,7 @@ Shapes: R rows, n tokens of one of them, V vocabulary.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -125,6 +126,7 @@ class Generation:
         self.space_before = tokenizer.space_before
         self.never_chosen = list(tokenizer.special.never_chosen)
         self.rows: list[Row] = []
+        self.most_read = sys.maxsize  # tokens of prompts in one step, rounded up to whole chunks; others wait
         # Is given each context that has read its prompt, and each that nobody writes in any more.
         self.keep: Callable[[Context], None] | None = None
 
@@ -209,14 +211,15 @@ class Generation:
 
     @torch.inference_mode()
     def step(self) -> list[Continuation]:
-        """Read the next tokens of every row; return the continuations that wrote a token."""
+        """Read the next tokens of the rows; return the continuations that wrote a token."""
         for row in self.rows:
             if len(row.context.tokens) + len(row.chunk()) > self.engine.max_positions:
                 self.slide(row)
-        hidden = in_halves(self.read, self.rows) if self.rows else []
-        for row, states in zip(self.rows, hidden, strict=True):
+        rows = self.rows_in_turn()
+        hidden = in_halves(self.read, rows) if rows else []
+        for row, states in zip(rows, hidden, strict=True):
             self.score_prompt(row, states)
-        ready = [(row, states[-1]) for row, states in zip(self.rows, hidden, strict=True) if not row.unread]
+        ready = [(row, states[-1]) for row, states in zip(rows, hidden, strict=True) if not row.unread]
         if not ready:
             return []
         self.keep_prompts(ready)
@@ -225,6 +228,16 @@ class Generation:
         self.keep_left(context for rows, context in split if not rows)
         self.rows = [row for rows, _ in split for row in rows]
         return [each for row, _ in ready for each in row.continuations]
+
+    def rows_in_turn(self) -> list[Row]:
+        """Return the rows that this step reads: all that write, and prompts in the order of their requests."""
+        room, chosen = self.most_read, []
+        for row in self.rows:
+            count = len(row.chunk())
+            if count == 1 or room > 0:
+                chosen.append(row)
+                room -= count if count > 1 else 0
+        return chosen
 
     def keep_prompts(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
         """Keep the contexts of prompts that have just been read: others may begin like them."""

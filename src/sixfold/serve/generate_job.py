@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from sixfold.decode.worker_process import Parent
 
 
+# Weights times tokens of the prompts that one step reads. They take about a second, in which no text grows and the
+# worker does not say that it is alive.
+MOST_WORK = 75 * 10**9
+
+
 @dataclass(eq=False)
 class WaitingPrompt:
     """A prompt whose texts have not begun."""
@@ -67,6 +72,7 @@ class GenerateJob:
 
     def __init__(self, generator: Generator, texts: int, cache_bytes: int, context_bytes: int) -> None:
         from sixfold.decode.kept_contexts import KeptContexts, token_bytes
+        from sixfold.models.encoder_decoder import count_parameters
 
         self.generator, self.most_texts = generator, texts
         self.most_tokens = context_bytes // token_bytes(generator.model.config)
@@ -74,6 +80,7 @@ class GenerateJob:
         self.contexts = KeptContexts(generator.engine, cache_bytes // token_bytes(generator.model.config))
         self.generation = generator.new_generation()
         self.generation.keep = self.contexts.keep
+        self.generation.most_read = max(1, MOST_WORK // count_parameters(generator.model))
         self.waiting: list[WaitingPrompt] = []  # in the order in which they came
         self.running: list[RunningText] = []
         self.events: list[Message] = []

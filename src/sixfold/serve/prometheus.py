@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sixfold.serve.batching import QueuedSentence
     from sixfold.serve.generation_slot import TextStream
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 SENTENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 

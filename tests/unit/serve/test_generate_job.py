@@ -113,6 +113,21 @@ def test_a_long_prompt_keeps_nobody_waiting(generator: Generator) -> None:
     assert parent.tokens(2)
 
 
+def test_many_prompts_that_come_at_once_are_read_in_several_steps(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [add(number, [1, *[310 + number] * 63], max_tokens=4) for number in range(1, 7)]
+    together = run(generator, {0: [endless(0)], 3: requests}, 12)
+    num_weights = sum(each.numel() for each in generator.model.parameters())
+    monkeypatch.setattr("sixfold.serve.generate_job.MOST_WORK", 100 * num_weights)
+    parent = run(generator, {0: [endless(0)], 3: requests}, 12)
+    first = [min(step for step, event in parent.events(number) if "written" in event) for number in range(1, 7)]
+    assert first == [3, 3, 4, 4, 5, 5]
+    assert [step for step, event in parent.events(0) if "written" in event] == [*range(12)]
+    for number in range(1, 7):
+        assert parent.tokens(number) == together.tokens(number)
+
+
 def test_a_cancelled_request_leaves_before_the_next_step_and_the_others_keep_every_bit(
     generator: Generator,
 ) -> None:
