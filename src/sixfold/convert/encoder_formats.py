@@ -15,21 +15,14 @@ from sixfold.convert.foreign_config import (
     refuse_choice,
     refuse_not_ours,
     renamed,
+    their_activation,
 )
 from sixfold.convert.name_table import Table
 from sixfold.errors import ConfigError, ModelFolderError
 from sixfold.models.encoder_only import BERT, EncoderOnlyConfig, HeadName
-from sixfold.nn.config import Activation
 
 EncoderFormat = HuggingFaceFormat[EncoderOnlyConfig]
 
-ACTIVATIONS: dict[str, Activation] = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-}
 NOT_WEIGHTS = (
     re.compile(r".*embeddings\.(position_ids|token_type_ids)"),  # counted, in older files
     re.compile(r"cls\.seq_relationship\..*"),  # of BERT's pretraining on pairs of sentences
@@ -80,7 +73,7 @@ class Family:
         for field, value in self.refused.items():
             refuse_choice(content, field, value)
         choices = renamed(content, self.fields)
-        choices["activation"] = activation_of(content, self.activation, ACTIVATIONS)
+        choices["activation"] = activation_of(content, self.activation)
         if head in ("class", "tag"):
             choices["labels"] = len(label_names(content))
         if head == "class":
@@ -102,8 +95,7 @@ class Family:
                 f"Hugging Face's {self.name} has heads that share d_model evenly; this model sets d_k."
             )
         content = {theirs: getattr(config, ours) for ours, theirs in self.fields.items()}
-        activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
-        return {**content, self.activation: activation}
+        return {**content, self.activation: their_activation(config.activation)}
 
 
 def label_names(content: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,6 +17,16 @@ from sixfold.nn.config import Activation
 Fields = Mapping[str, str]  # from our name to theirs
 Config = TypeVar("Config", bound=BlockConfig)
 
+ACTIVATIONS: dict[str, Activation] = {  # transformers' names; of several for one, the first is written
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+
 
 @dataclass(frozen=True)
 class HuggingFaceFormat(Generic[Config]):
@@ -55,15 +65,20 @@ def renamed(content: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     return {ours: content[theirs] for ours, theirs in fields.items()}
 
 
-def activation_of(content: Mapping[str, Any], field: str, known: Mapping[str, Activation]) -> Activation:
+def activation_of(content: Mapping[str, Any], field: str) -> Activation:
     """Return our name of an activation."""
     name = content[field]
-    if not isinstance(name, str) or name not in known:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ModelFolderError(
             f"config.json has {field}={str(name)[:40]!r}, which Sixfold does not compute.",
-            f"Known: {', '.join(known)}.",
+            f"Known: {', '.join(ACTIVATIONS)}.",
         )
-    return known[name]
+    return ACTIVATIONS[name]
+
+
+def their_activation(ours: Activation) -> str:
+    """Return what transformers calls an activation of ours."""
+    return next(theirs for theirs, each in ACTIVATIONS.items() if each == ours)
 
 
 def refuse_choice(content: Mapping[str, Any], field: str, usual: object) -> None:

@@ -13,11 +13,11 @@ from sixfold.convert.foreign_config import (
     refuse_choice,
     refuse_not_ours,
     renamed,
+    their_activation,
 )
 from sixfold.convert.name_table import Stored, Table
 from sixfold.errors import ConfigError
 from sixfold.models.decoder_only import GPT, DecoderOnlyConfig
-from sixfold.nn.config import Activation
 
 FIELDS: Fields = {
     "vocabulary": "vocab_size",
@@ -44,15 +44,6 @@ PLAIN = {
     "key_value_heads": 0,
     "scaled_embedding": False,
 }
-ACTIVATIONS: dict[str, Activation] = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "quick_gelu": "quick_gelu",
-}
 
 LAYER = "transformer.h.{}"
 TABLE: Table = {
@@ -76,7 +67,7 @@ def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
     refuse_choice(content, "scale_attn_by_inverse_layer_idx", False)
     choices = renamed(content, FIELDS)
     choices["d_ff"] = choices["d_ff"] or 4 * int(choices["d_model"])
-    choices["activation"] = activation_of(content, "activation_function", ACTIVATIONS)
+    choices["activation"] = activation_of(content, "activation_function")
     choices["score_scale"] = 0.0 if content.get("scale_attn_weights", True) else 1.0
     return DecoderOnlyConfig(**{**GPT, **choices})
 
@@ -89,9 +80,13 @@ def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
     if config.score_scale not in (0.0, 1.0):
         raise ConfigError(f"Hugging Face's GPT-2 cannot express model.score_scale={config.score_scale:g}.")
     content = {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     dropout = {"embd_pdrop": config.dropout, "attn_pdrop": 0.0}
-    return {**content, **dropout, "activation_function": activation, "scale_attn_weights": not config.score_scale}
+    return {
+        **content,
+        **dropout,
+        "activation_function": their_activation(config.activation),
+        "scale_attn_weights": not config.score_scale,
+    }
 
 
 FORMAT = HuggingFaceFormat(

@@ -13,11 +13,11 @@ from sixfold.convert.foreign_config import (
     refuse_choice,
     refuse_not_ours,
     renamed,
+    their_activation,
 )
 from sixfold.convert.name_table import Stored, Table
 from sixfold.errors import ModelFolderError
 from sixfold.models.decoder_only import LLAMA, DecoderOnlyConfig
-from sixfold.nn.config import Activation
 
 MOST_POSITIONS = 65536  # that a model of ours may have
 
@@ -43,14 +43,6 @@ DEFAULTS: dict[str, Any] = {  # what a config.json means that leaves a field out
     "tie_word_embeddings": False,
     "hidden_act": "silu",
 }
-ACTIVATIONS: dict[str, Activation] = {
-    "silu": "silu",
-    "swish": "silu",
-    "gelu": "gelu",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_new": "gelu_tanh",
-    "relu": "relu",
-}
 
 LAYER = "model.layers.{}"
 TABLE: Table = {
@@ -73,7 +65,7 @@ def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
     choices = renamed(content, FIELDS)
     choices["key_value_heads"] = choices["key_value_heads"] or choices["heads"]
     choices["max_positions"] = min(int(choices["max_positions"]), MOST_POSITIONS)
-    choices["activation"] = activation_of(content, "hidden_act", ACTIVATIONS)
+    choices["activation"] = activation_of(content, "hidden_act")
     choices["rotary_base"] = rotary_base(content)
     if width := content.get("head_dim"):
         choices |= {"d_k": width, "d_v": width}
@@ -97,10 +89,15 @@ def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
     plain = {"score_scale": 0.0, "scaled_embedding": False}
     refuse_not_ours(config, {**LLAMA, **free, **plain}, "Hugging Face's Llama")
     content = {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     rotary = {"rope_theta": config.rotary_base, "rope_type": "default"}
     heads = {"head_dim": config.head_widths[0], "num_key_value_heads": config.key_value_heads or config.heads}
-    return {**content, **heads, "hidden_act": activation, "rope_parameters": rotary, "attention_dropout": 0.0}
+    return {
+        **content,
+        **heads,
+        "hidden_act": their_activation(config.activation),
+        "rope_parameters": rotary,
+        "attention_dropout": 0.0,
+    }
 
 
 FORMAT = HuggingFaceFormat(

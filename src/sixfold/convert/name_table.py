@@ -167,5 +167,5 @@ def read(tensors: ForeignTensors, name: str, source: str) -> Tensor:
     """Return a tensor of finite numbers."""
     tensor = tensors.read(name)
     if not tensor.isfinite().all():
-        raise ModelFolderError(f"{source}: {name} holds numbers that are not finite.")
+        raise ModelFolderError(f"{source}: {name} contains numbers that are not finite.")
     return tensor

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sixfold.errors import ModelFolderError
 from sixfold.text.any_tokenizer import TokenizerFile
@@ -47,8 +47,24 @@ SUPPORTED = (
 )
 
 
+class OneStretch:
+    """A form whose texts are tokenized whole."""
+
+    def inside(self) -> Self:
+        """Return the form for text that continues another: the same."""
+        return self
+
+    def stretches(self, text: str) -> list[str]:
+        """Return the text as it is."""
+        return [text]
+
+    def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
+        """Return nothing, because a text is one stretch."""
+        return []
+
+
 @dataclass(frozen=True)
-class ByteLevel:
+class ByteLevel(OneStretch):
     """Each character of a token stands for one byte (GPT-2 and its descendants)."""
 
     is_lossless: ClassVar[bool] = True
@@ -62,18 +78,6 @@ class ByteLevel:
         """Return the pre-tokenizer and decoder."""
         words = {"type": "Sequence", "pretokenizers": WORDS[self.words]}
         return {"pre_tokenizer": words, "model": {"type": "BPE", "ignore_merges": self.ignore_merges}}
-
-    def inside(self) -> ByteLevel:
-        """Return the form for text that continues another: the same."""
-        return self
-
-    def stretches(self, text: str) -> list[str]:
-        """Return the text as it is."""
-        return [text]
-
-    def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
-        """Return nothing, because a text is one stretch."""
-        return []
 
     def spell(self, piece: str) -> bytes:
         """Return the bytes that the characters stand for."""
@@ -118,7 +122,7 @@ class Metaspace:
 
 
 @dataclass(frozen=True)
-class WordPiece:
+class WordPiece(OneStretch):
     """Words in pieces, the longest that fits first (BERT). It loses text: how words were spaced; where it says so
     also case, accents and control characters; and of a word that it cannot spell everything.
     """
@@ -155,18 +159,6 @@ class WordPiece:
             "max_input_chars_per_word": self.longest_word,
         }
         return {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": model}
-
-    def inside(self) -> WordPiece:
-        """Return the form for text that continues another: the same."""
-        return self
-
-    def stretches(self, text: str) -> list[str]:
-        """Return the text as it is."""
-        return [text]
-
-    def between(self, ids: Mapping[str, int]) -> list[int]:  # noqa: ARG002
-        """Return nothing, because a text is one stretch."""
-        return []
 
     def spell(self, piece: str) -> bytes:
         """Return the rest of a word, or a space and the beginning of one."""
