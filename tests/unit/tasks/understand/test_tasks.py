@@ -65,6 +65,31 @@ def test_a_tagger_finds_entities_where_they_stand_in_the_raw_text(tagger: Tagger
     assert all(text[each.start : each.end] == each.text for each in (*found.entities, *found.words))
 
 
+def test_an_entity_is_what_stands_at_its_place_in_any_text(tagger: Tagger) -> None:
+    draw = random.Random()
+    signs = [
+        "red",
+        "dog",
+        " ",
+        "  ",
+        ",",
+        "é",
+        "e\u0301",
+        "🙂",
+        "中",
+        "\u200d",
+        "\u2028",
+        "İ",
+        "ß",
+        "\t",
+        "א",
+        "\x07",
+    ]
+    texts = ["".join(draw.choices(signs, k=draw.randrange(12))) for _ in range(500)]
+    for text, found in zip(texts, tagger.tag(texts), strict=True):
+        assert all(text[each.start : each.end] == each.text for each in (*found.entities, *found.words))
+
+
 def test_an_answer_does_not_depend_on_company_or_order(classifier: Classifier, tagger: Tagger) -> None:
     texts = [text for text, *_ in sentences(40)]
     alone = [classifier.classify([text])[0] for text in texts]
