@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -152,6 +154,81 @@ def test_any_bytes_give_an_error_of_ours_or_as_many_lines_as_went_in(tmp_path: P
         assert_civil(outcome)
         if outcome[0] == 0 and command in ("translate", "score"):
             assert outcome[1].count("\n") == num_lines(source)
+
+    check()
+
+
+# Plain text and conversations
+
+FEW_STEPS_ON_TEXT = [*(setting for setting in FEW_STEPS if "valid" not in setting),
+                     "data.context=32", "train.valid_tokens=64"]  # fmt: skip
+PROSE = b"".join(b"one two three %d four five six seven\n" % number for number in range(60))
+
+
+def text_commands(folder: Path, text: Path, model: Path) -> dict[str, list[str | Path]]:
+    """Return every command that takes text of which there is no translation."""
+    few = [word for setting in FEW_STEPS_ON_TEXT for word in ("--set", setting)]
+    return {
+        "check": ["check", text, "--task", "generate"],
+        "check test": ["check", folder / "prose", "--task", "generate", "--test", text],
+        "train": ["train", text, "-o", folder / "model", "--task", "generate", *few],
+        "valid": ["train", folder / "prose", "--valid", text, "-o", folder / "model", "--task", "generate", *few],
+        "evaluate": ["evaluate", model, text],
+        "score": ["score", model, text],
+        "generate": ["generate", model, "--file", text, "--max-tokens", "3"],
+    }
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_command_for_text_shows_a_traceback_for_any_file(tmp_path: Path, chat_model: Path, name: str) -> None:
+    (tmp_path / "prose").write_bytes(PROSE)
+    (tmp_path / "odd").write_bytes(FILES[name])
+    for arguments in text_commands(tmp_path, tmp_path / "odd", chat_model).values():
+        outcome = run(*arguments)
+        assert_civil(outcome)
+        named = ("odd", "Line ", "too few", "no text")  # the file, a line of it, or that nothing is in it
+        assert outcome[0] == 0 or any(each in outcome[2] for each in named)
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["odd", "prose"]
+
+
+VALUES = st.sampled_from(["one", "", " \n", "\0", "\u2028", None, 3, True, [], {}, "\ud800", "\ufeff"])
+MESSAGES = st.fixed_dictionaries(
+    {}, optional={"role": st.sampled_from(["system", "user", "assistant", "robot", None]), "content": VALUES}
+)
+ROWS = st.one_of(
+    st.fixed_dictionaries({}, optional={"text": VALUES, "prompt": VALUES, "response": VALUES}),
+    st.fixed_dictionaries({"prompt": VALUES, "response": VALUES}),
+    st.fixed_dictionaries({"messages": st.lists(MESSAGES, max_size=4) | VALUES}),
+)
+JSON_LINES = st.lists(ROWS.map(json.dumps) | st.sampled_from(["", "{", "[]", "null", '"one"']), max_size=12)
+
+
+@pytest.mark.parametrize("command", ["check", "check test", "evaluate", "train"])
+def test_any_json_lines_give_an_error_of_ours_or_are_read(tmp_path: Path, chat_model: Path, command: str) -> None:
+    good = [json.dumps({"prompt": f"what is {number}?", "response": f"{number}!"}) for number in range(20)]
+    (tmp_path / "prose").write_text("\n".join(good))
+
+    @settings(max_examples=40 if command == "train" else 60, suppress_health_check=list(HealthCheck))
+    @given(rows=JSON_LINES, has_good_ones=st.booleans())
+    def check(rows: list[str], has_good_ones: bool) -> None:
+        (tmp_path / "rows.jsonl").write_text("\n".join([*good[: 20 * has_good_ones], *rows]))
+        assert_civil(run(*text_commands(tmp_path, tmp_path / "rows.jsonl", chat_model)[command]))
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+
+    check()
+
+
+@pytest.mark.parametrize("command", ["check", "generate"])
+def test_any_bytes_are_text_or_refused(tmp_path: Path, chat_model: Path, command: str) -> None:
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+    @given(text=TEXTS)
+    def check(text: bytes) -> None:
+        (tmp_path / "text").write_bytes(text)
+        outcome = run(*text_commands(tmp_path, tmp_path / "text", chat_model)[command])
+        assert_civil(outcome)
+        if outcome[0] == 0 and command == "generate":
+            assert outcome[1].count("\n") == num_lines(text)
 
     check()
 

@@ -84,7 +84,7 @@ class Packer:
     def full_rest(self) -> Iterator[Record]:
         """Yield the remaining tokens after the end of the previous row, as a row of full length."""
         if len(self.open) > 1 and len(self.last):
-            both = Row(self.last.line, self.last.columns, self.last.starts)
+            both = self.last.part(0, len(self.last))
             both.add(Stretch({name: values[1:] for name, values in self.open.columns.items()}, 0, is_new=False))
             both.starts += [len(self.last) - 1 + start for start in self.open.starts if start]
             yield both.part(len(both) - self.context - 1, len(both)).record()

@@ -38,18 +38,27 @@ class Splits:
         """Append stretches to a split."""
         self.writers[split].write(self.packers[split].add(stretches))
 
-    def close(self) -> None:
+    def close(self, given: Given) -> None:
         """Write the rows that are not full; refuse an empty split."""
         for name, packer in self.packers.items():
             is_cut_short = name == "train" and isinstance(packer, Packer)
             self.writers[name].write(packer.full_rest() if is_cut_short else packer.rest())  # type: ignore[union-attr]
             self.writers[name].close()
             if self.writers[name].num_records == 0:
-                raise DataError(
-                    f"Nothing is left to {'train' if name == 'train' else 'validate'} on: what is held out is "
-                    "chosen by a hash of each text, or of each prompt, and equal ones stay together.",
-                    "Give text to validate on with --valid FILE, or texts and prompts that differ.",
-                )
+                raise nothing_to(name, given)
+
+
+def nothing_to(split: str, given: Given) -> DataError:
+    """Say that a split is empty, and why."""
+    verb = {"train": "train", "valid": "validate"}[split]
+    if given.valid is not None:
+        files = ", ".join(map(str, {"train": given.train, "valid": given.valid}[split].paths))
+        return DataError(f"There is nothing to {verb} on in {files}.", "Give files that hold some text.")
+    return DataError(
+        f"Nothing is left to {verb} on: what is held out is chosen by a hash of each text, or of each prompt, and "
+        "equal ones stay together.",
+        "Give text to validate on with --valid FILE, or texts and prompts that differ.",
+    )
 
 
 def prepare(folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
@@ -63,7 +72,7 @@ def prepare(folder: Path, given: Given, on_progress: OnProgress) -> Prepared:
         for (split, *_), stretch in zip(chunk, encoded, strict=True):
             splits.add(split, [stretch])
         on_progress(done := done + sum(map(len, encoded)) // given.recipe.data.context)
-    splits.close()
+    splits.close(given)
     return Prepared(folder)
 
 
@@ -88,7 +97,7 @@ def prepare_conversations(folder: Path, given: Given, on_progress: OnProgress) -
         on_progress(done := done + 1)
     if len(too_long) == done:
         raise DataError(f"Every conversation is longer than {context} tokens.", "Set a larger data.context.")
-    splits.close()
+    splits.close(given)
     return Prepared(folder, tuple(left_out(too_long, context)))
 
 
