@@ -64,6 +64,7 @@ def plan_lines(found: Estimate) -> Iterator[str]:
     from sixfold.training.progress import duration
 
     yield from found.plan.reasons
+    yield from filter(None, [found.plan.held_out])
     yield from (f"warning: {line}" for line in found.plan.warnings)
     speed, train = found.speed, found.plan.recipe.train
     steps = "as many steps as fit" if train.minutes else f"{found.steps:,} steps"

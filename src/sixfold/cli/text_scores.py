@@ -68,7 +68,8 @@ def evaluate_files(
     if as_json:
         write_lines([json.dumps(asdict(found), ensure_ascii=False)])
         return
-    counts = f"{found.num_documents:,} documents, {found.num_tokens:,} tokens, {found.num_bytes:,} bytes"
+    documents = "1 document" if found.num_documents == 1 else f"{found.num_documents:,} documents"
+    counts = f"{documents}, {found.num_tokens:,} tokens, {found.num_bytes:,} bytes"
     windows = f"texts longer than {found.context:,} tokens in windows that overlap by half"
     rows = [
         ("bits per byte", f"{found.bits_per_byte:.3f}", windows),

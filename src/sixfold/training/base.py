@@ -77,7 +77,7 @@ def load_base(base: Base, remembered: Mapping[str, Json]) -> list[nn.Module]:
 def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Path) -> bool:
     """Copy the base's own validation examples into the run folder; return whether there are usable ones.
 
-    They are usable if the same task prepared them with the same processor, identified by its files' digests.
+    They are usable if the same task prepared them with the same processor: the files that both have are equal.
     """
     run_folder = RunFolder(base.folder)
     try:
@@ -85,7 +85,8 @@ def copy_validation(base: Base, task: str, processor: Mapping[str, str], to: Pat
         files: dict[str, str] = content["files"]
         valid = {name: digest for name, digest in files.items() if name.startswith("data/valid/")}
         run_folder.refuse_damaged(valid)
-        if content["task"] != task or not processor.items() <= files.items() or not valid:
+        is_same = all(files.get(name, digest) == digest for name, digest in processor.items())
+        if content["task"] != task or not is_same or not valid:
             return False
         shutil.copytree(run_folder.data / "valid", to)
         return len(Corpus(to)) > 0

@@ -81,10 +81,11 @@ class TrainConfig(BaseModel):
     @property
     def length(self) -> str:
         """How long training takes, in words."""
-        steps = f"{self.steps:,} steps"
+        steps = "1 step" if self.steps == 1 else f"{self.steps:,} steps"
         if not self.minutes:
             return steps
-        return f"{self.minutes:g} minutes" + (f" or {steps}" if self.steps < UNLIMITED else "")
+        minutes = "1 minute" if self.minutes == 1 else f"{self.minutes:g} minutes"
+        return minutes + (f" or {steps}" if self.steps < UNLIMITED else "")
 
     @property
     def summary(self) -> str:
@@ -156,6 +157,7 @@ class Plan:
     recipe: Recipe
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    held_out: str = ""  # what is held out to validate on where the user gives nothing, in words
 
 
 def gather_overrides(recipe: type[Recipe], name: str | None, settings: Iterable[str], minutes: float) -> Overrides:

@@ -68,9 +68,10 @@ def set_up(task: Task, request: Request, run_folder: RunFolder, device: str, sho
     import_ahead()
     base = None if request.init is None else read_base(request.init, task)
     inherited = task.inherit(base, examples, overrides) if base else {}
-    survey = task.survey(examples, seed, lambda done: shown.preparation(f"reading {task.examples}", done))
+    survey = task.survey(examples, seed, lambda done: shown.preparation(f"reading {task.read_in}", done))
     plan = propose(task, survey, merge(task.recipe, inherited, overrides), device, base)
-    for line in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
+    own = [plan.held_out] if plan.held_out and not held_out else []
+    for line in (*plan.reasons, *own, *(f"warning: {warning}" for warning in plan.warnings)):
         shown.say(line)
     processor = task.fit(survey, plan.recipe, base)
     given = Given(examples, held_out, survey, plan.recipe, processor)

@@ -191,6 +191,7 @@ class Task(Protocol):
     """Something to learn from some kind of data, and how to set up a run of it."""
 
     name: str
+    read_in: str  # what `survey` counts as it reads: "pairs"
     examples: str  # the name of its examples: "pairs"
 
     @property

@@ -196,7 +196,7 @@ def test_what_separates_documents_can_be_said_and_what_is_for_others_is_refused(
     assert json.loads(out)["num_documents"] == 3
     code, _, messages = run(tmp_path / "a.txt", "--set", "data.languages=[en, de]")
     assert code == 2
-    assert "data.languages is not for data of the task generate" in messages
+    assert "data.languages does not apply to the task generate" in messages
 
 
 def test_data_for_several_tasks_is_refused_with_the_commands(run: Run, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_test_set_must_be_of_the_same_kind(tmp_path: Path) -> None:
 
     conversations = written(tmp_path / "a.jsonl", *healthy())
     (tmp_path / "test.txt").write_text("plain text\n")
-    with pytest.raises(DataError, match="must both be conversations, or neither"):
+    with pytest.raises(DataError, match="must both be conversations, or both plain text"):
         check(conversations, open_texts([tmp_path / "test.txt"]), None, lambda _: None)
 
 

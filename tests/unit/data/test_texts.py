@@ -43,7 +43,7 @@ def documents_of(texts: Texts) -> list[str]:
 def test_a_file_is_a_document(tmp_path: Path) -> None:
     texts = opened(tmp_path, "one\n\ntwo\n")
     assert documents_of(texts) == ["one\n\ntwo\n"]
-    assert texts.separation == "one a file"
+    assert texts.separation == "one per file"
 
 
 def test_blank_lines_separate_documents_if_asked(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_known_mark_on_a_line_of_its_own_is_found(tmp_path: Path, mark: str) -
         ("two\nthree\n", 3),
         ("four", 7),
     ]
-    assert texts.separation == f"separated by lines that hold {mark}"
+    assert texts.separation == f"separated by lines that are {mark}"
 
 
 def test_another_mark_can_be_said_and_then_no_other_counts(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_record_is_a_document(tmp_path: Path) -> None:
     rows = [{"text": "one\n\ntwo", "id": 1}, {"text": " "}, {"text": "three", "id": 2}]
     texts = opened(tmp_path, "\n".join(map(json.dumps, rows)), name="text.jsonl")
     assert [(piece.text, piece.line) for piece in texts] == [("one\n\ntwo", 1), ("three", 3)]
-    assert texts.separation == "one a record"
+    assert texts.separation == "one per record"
 
 
 def test_files_of_text_and_of_records_may_stand_together(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_files_of_text_and_of_records_may_stand_together(tmp_path: Path) -> None
     (tmp_path / "b.jsonl").write_text('{"text": "two"}\n{"text": "three"}\n')
     texts = open_texts([tmp_path])
     assert documents_of(texts) == ["one", "two", "three"]
-    assert texts.separation == "one a file, in JSON Lines one a record"
+    assert texts.separation == "one per file, in JSON Lines one per record"
 
 
 # Text as it is
@@ -165,7 +165,7 @@ def test_links_that_lead_in_circles_or_nowhere_are_not_followed(tmp_path: Path) 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
-    with pytest.raises(DataError, match="There are no files of text"):
+    with pytest.raises(DataError, match="There are no text files"):
         open_texts([tmp_path])
 
 
@@ -183,7 +183,7 @@ def test_a_file_that_vanishes_is_named(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"\x89PNG\r\n\0\0", "is no text: it has NUL bytes"),
+        (b"\x89PNG\r\n\0\0", "is not text: it contains NUL bytes"),
         ("größe".encode("utf-16"), "UTF-16"),
     ],
 )

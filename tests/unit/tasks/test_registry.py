@@ -67,7 +67,7 @@ def test_the_data_says_what_it_is_for(inputs: str) -> None:
     if len(tasks) == 1:
         assert task_for(inputs.split()).name == tasks[0]
         return
-    with pytest.raises(ConfigError, match="Several tasks could learn from this") as raised:
+    with pytest.raises(ConfigError, match="Several tasks can learn from this data") as raised:
         task_for(inputs.split())
     assert raised.value.hint.splitlines() == [f"sixfold train {inputs} --task {task}" for task in tasks]
 

@@ -112,7 +112,7 @@ class ColourValidator:
 class ColourTask:
     """How a run is set up, and what a person gets: a table."""
 
-    name, examples, recipe = "colour", "fruits", ColourRecipe
+    name, read_in, examples, recipe = "colour", "fruits", "fruits", ColourRecipe
 
     def detect(self, inputs: Inputs) -> bool:
         return len(inputs) == 1

@@ -12,7 +12,7 @@ from sixfold.text.scripts import script_without_spaces
 COMMON_SCRIPT_SHARE = 0.2  # of the letters, for a script to belong there
 
 CONTROL = FaultKind(
-    "control characters", "A side has invisible control characters, left over from another format: remove them."
+    "control characters", "Invisible control characters, left over from another format: remove them."
 )
 DAMAGE = FaultKind(
     "encoding damage", "Text was decoded with the wrong encoding (Ã¤ for ä): convert the files again."

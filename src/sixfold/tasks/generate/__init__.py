@@ -36,7 +36,7 @@ class Generate:
     """The task of continuing text."""
 
     name = "generate"
-    examples = "rows"
+    read_in, examples = "characters", "rows"
     recipe = GenerateRecipe
 
     def detect(self, inputs: Inputs) -> bool:

@@ -22,7 +22,7 @@ def check(examples: Examples, test: Examples | None, prefix: Path | None, on_pro
         return checked_texts(examples, test, prefix, on_progress)
     if isinstance(examples, Conversations) and not isinstance(test, Texts):
         return checked_conversations(examples, test, prefix, on_progress)
-    raise DataError("The text and the test set must both be conversations, or neither.")
+    raise DataError("The text and the test set must both be conversations, or both plain text.")
 
 
 def checked_texts(texts: Texts, test: Texts | None, prefix: Path | None, on_progress: OnProgress) -> Report:

@@ -9,7 +9,7 @@ from sixfold.decode.config import generate_config
 from sixfold.models.decoder_only import DecoderOnlyConfig
 from sixfold.models.folder import Json
 from sixfold.settings import Overrides
-from sixfold.tasks.generate.plan import BYTES_A_TOKEN, OPTIMIZER, concerns, describe_text
+from sixfold.tasks.generate.plan import BYTES_A_TOKEN, OPTIMIZER, concerns, describe_held_out, describe_text
 from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.generate.survey import Survey
 from sixfold.training.base import Base, refuse_changed_base
@@ -58,7 +58,12 @@ def crosses_documents(base: Base) -> bool:
 def choose_fine_tuning(surveyed: Survey, base: Base, overrides: Overrides) -> Plan:
     """Choose everything that neither the user nor the base decides."""
     recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, choices(surveyed, overrides), overrides))
-    return Plan(recipe, tuple(explain(surveyed, base, recipe)), tuple(concerns(surveyed)))
+    return Plan(
+        recipe,
+        tuple(explain(surveyed, base, recipe)),
+        tuple(concerns(surveyed)),
+        describe_held_out(surveyed, recipe),
+    )
 
 
 def choices(surveyed: Survey, overrides: Overrides) -> Overrides:

@@ -44,7 +44,12 @@ def choose(surveyed: Survey, overrides: Overrides, device: str = "cpu", core_spe
     """Choose everything that the user left open, for a core of `core_speed` times the reference speed."""
     automatic = choices(surveyed, overrides, minutes_of(overrides), device, core_speed)
     recipe = make_recipe(GenerateRecipe, merge(GenerateRecipe, automatic, overrides))
-    return Plan(recipe, tuple(explain(surveyed, recipe, overrides)), tuple(concerns(surveyed)))
+    return Plan(
+        recipe,
+        tuple(explain(surveyed, recipe, overrides)),
+        tuple(concerns(surveyed)),
+        describe_held_out(surveyed, recipe),
+    )
 
 
 def choices(surveyed: Survey, overrides: Overrides, minutes: float, device: str, core_speed: float) -> Overrides:
@@ -138,20 +143,26 @@ def describe_text(surveyed: Survey, recipe: GenerateRecipe) -> Iterator[str]:
     if surveyed.has_conversations:
         count = f"{surveyed.num_documents:,} conversations, {surveyed.num_characters:,} characters"
         yield f"{count}; only the assistant's messages are learned"
-        yield f"conversations are packed whole into rows of up to {data.context:,} tokens{seen(recipe)}"
+        yield f"conversations are packed whole into rows of up to {data.context:,} tokens{seen(surveyed, recipe)}"
     else:
         count = "1 document" if surveyed.num_documents == 1 else f"{surveyed.num_documents:,} documents"
         yield f"{count} ({surveyed.separation}), {surveyed.num_characters:,} characters"
-        yield f"packed into rows of {data.context:,} tokens without padding{seen(recipe)}"
-    held_out = choose_held_out(surveyed, data.valid_bytes)
-    yield f"without --valid, at most {data.valid_bytes:,} bytes are held out: {held_out}"
+        yield f"packed into rows of {data.context:,} tokens without padding{seen(surveyed, recipe)}"
 
 
-def seen(recipe: GenerateRecipe) -> str:
+def seen(surveyed: Survey, recipe: GenerateRecipe) -> str:
     """Return in words whether attention crosses documents."""
+    if surveyed.num_documents == 1:
+        return ""
     if recipe.data.crosses_documents:
-        return "; a token also sees the documents before its own in the row (data.crosses_documents)"
-    return "; a token sees only its own document (data.crosses_documents=false)"
+        return "; attention crosses the documents of a row (data.crosses_documents)"
+    return "; attention stays within a document (data.crosses_documents=false)"
+
+
+def describe_held_out(surveyed: Survey, recipe: GenerateRecipe) -> str:
+    """Return in words what is held out of the text where no other is given."""
+    most = recipe.data.valid_bytes
+    return f"at most {most:,} bytes are held out to validate on: {choose_held_out(surveyed, most)}"
 
 
 def concerns(surveyed: Survey) -> Iterator[str]:

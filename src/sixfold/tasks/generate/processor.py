@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from sixfold.data.conversations import Conversation
 from sixfold.data.packing import Stretch
@@ -21,6 +22,8 @@ from sixfold.text.chat import ROLE_TOKENS, SIXFOLD_TEMPLATE, ChatTemplate, conve
 from sixfold.text.tokenizer import Subwords
 
 DESCRIPTION = "processor.json"
+CHAT = "chat.json"  # apart, because a model of text that learns conversations keeps all else of its base
+AS_JSON = TypeAdapter(ChatTemplate)
 SIZE_TYPE = "<u2"  # for the number of bytes of a token
 
 
@@ -106,19 +109,24 @@ class TextProcessor:
 
     def save(self, folder: Path) -> list[Path]:
         """Write the files of a processor; return them."""
-        paths = [folder / self.tokenizer.file_name, folder / DESCRIPTION]
-        for path, content in zip(
-            paths, (self.tokenizer.model, self.described.model_dump_json().encode()), strict=True
-        ):
-            write_atomically(path, content)
-        return paths
+        without_chat = self.described.model_copy(update={"chat": None})
+        contents = {
+            self.tokenizer.file_name: self.tokenizer.model,
+            DESCRIPTION: without_chat.model_dump_json().encode(),
+        }
+        if self.chat is not None:
+            contents[CHAT] = AS_JSON.dump_json(self.chat)
+        for name, content in contents.items():
+            write_atomically(folder / name, content)
+        return [folder / name for name in contents]
 
     @classmethod
     def load(cls, folder: Path) -> TextProcessor:
         """Read a processor written by `save`."""
         described = Processor.model_validate_json((folder / DESCRIPTION).read_bytes())
         tokenizer = open_tokenizer(folder / described.tokenizer, described.special)
-        return cls(tokenizer, described.decoder_start, described.chat)
+        chat = AS_JSON.validate_json((folder / CHAT).read_bytes()) if (folder / CHAT).is_file() else None
+        return cls(tokenizer, described.decoder_start, chat)
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: int, subwords: Subwords, has_chat: bool) -> TextProcessor:

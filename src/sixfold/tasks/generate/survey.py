@@ -60,7 +60,7 @@ def survey(examples: Examples, on_progress: OnProgress) -> Survey:
             smallest = min(smallest, hash_of(piece.text))
         for stretch in stretches_of(piece, STRETCH_CHARACTERS):
             sample.offer(stretch)
-        on_progress(sample.num_offered)
+        on_progress(characters)
     if characters < FEWEST_CHARACTERS:
         raise DataError(
             f"There are only {characters:,} characters; at least {FEWEST_CHARACTERS:,} are needed for training.",
@@ -82,7 +82,7 @@ def survey_conversations(conversations: Conversations, on_progress: OnProgress) 
             characters, num_bytes = characters + len(text), num_bytes + len(text.encode())
         smallest = min(smallest, hash_of_conversation(conversation))
         sample.offer(conversation)
-        on_progress(sample.num_offered)
+        on_progress(characters)
     count = sample.num_offered
     if count < FEWEST_CONVERSATIONS:
         raise DataError(

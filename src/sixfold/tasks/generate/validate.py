@@ -78,8 +78,14 @@ class TextValidator:
         """Return the beginning of a held-out text, the model's continuation, and the text's own."""
         record = self.records.values[len(self.records.ids) // 2]
         tokens = record["tokens"].tolist()
-        begin = int(record["answer"].argmax()) if "answer" in record else min(PROMPT_TOKENS, len(tokens) // 2)
-        prompt, rest = tokens[max(0, begin - PROMPT_TOKENS) : begin], tokens[begin : begin + SAMPLE_TOKENS]
+        begin, end = min(PROMPT_TOKENS, len(tokens) // 2), len(tokens)
+        if "answer" in record:  # the first one
+            begin = int(record["answer"].argmax())
+            end = begin + int((~record["answer"][begin:].astype(bool)).argmax() or len(tokens))
+        prompt, rest = (
+            tokens[max(0, begin - PROMPT_TOKENS) : begin],
+            tokens[begin : min(end, begin + SAMPLE_TOKENS)],
+        )
         processor = self.learner.processor
         generation = Generation(
             open_contexts(model, processor.tokenizer.special),

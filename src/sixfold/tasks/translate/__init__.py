@@ -46,7 +46,7 @@ class Translate:
     """The task of translation."""
 
     name = "translate"
-    examples = "pairs"
+    read_in = examples = "pairs"
     recipe = TranslateRecipe
 
     def detect(self, inputs: Inputs) -> bool:

@@ -88,7 +88,7 @@ class Fill(UnderstandTask[Piece, FillRecipe]):
     """The task of filling gaps."""
 
     name = "fill"
-    examples = "stretches"
+    read_in = examples = "stretches"
     recipe = FillRecipe
 
     def detect(self, inputs: Inputs) -> bool:

@@ -60,7 +60,7 @@ class UnderstandTask(ABC, Generic[Example, AnyUnderstandRecipe]):
     """A task of encoder-only models."""
 
     name: str
-    examples = "texts"
+    read_in = examples = "texts"
     recipe: type[AnyUnderstandRecipe]
 
     # What a task says of itself

@@ -145,17 +145,17 @@ def test_text_and_conversations_are_not_mixed(tmp_path: Path) -> None:
     text, talk = tmp_path / "a.txt", tmp_path / "b.jsonl"
     text.write_text("\n".join(sayings(100)))
     talk.write_text('{"prompt": "one", "response": "two"}\n' * 30)
-    with pytest.raises(DataError, match="Some of the files hold conversations and others text"):
+    with pytest.raises(DataError, match="Some of the files contain conversations and others plain text"):
         Generate().read([tmp_path], {})
-    with pytest.raises(DataError, match="must both be conversations, or neither"):
+    with pytest.raises(DataError, match="must both be conversations, or both plain text"):
         prepared(tmp_path, text, valid=talk)
 
 
-@pytest.mark.parametrize(("count", "message"), [(5, "characters: too few"), (0, "characters: too few")])
+@pytest.mark.parametrize(("count", "message"), [(5, "There are only"), (0, "There are only")])
 def test_too_little_text_is_refused(tmp_path: Path, count: int, message: str) -> None:
     (tmp_path / "text").write_text("\n".join(sayings(count)) + "\n")
     with pytest.raises(DataError, match=message):
         prepared(tmp_path, tmp_path / "text")
     (tmp_path / "talk").write_text('{"prompt": "one", "response": "two"}\n' * 9)
-    with pytest.raises(DataError, match="There are 9 conversations: too few"):
+    with pytest.raises(DataError, match="There are only 9 conversations"):
         prepared(tmp_path, tmp_path / "talk")
