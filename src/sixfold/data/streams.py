@@ -323,7 +323,7 @@ def text_of(source: Input) -> Iterator[str]:
 
 def unfinished_character(block: bytes) -> bytes:
     r"""Return the bytes at the end that may be incomplete: the first of a character, or the "\r" of a line end."""
-    return UNFINISHED.search(block)[0]  # type: ignore[index]  # it matches nothing too
+    return UNFINISHED.search(block[-3:])[0]  # type: ignore[index]  # it matches nothing too
 
 
 def blocks_of(source: Input) -> Iterator[bytes]:

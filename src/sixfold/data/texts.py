@@ -27,7 +27,6 @@ from sixfold.errors import DataError
 PIECE_CHARACTERS = 1 << 16
 KNOWN_MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
-SPACE_BEFORE_WORD = re.compile(r"(?<=\S) (?=\S)")
 SEPARATORS = "what separates documents: auto, files, blank_lines, or a string that has a line of its own"
 
 IsSeparator = Callable[[str], bool]  # of the line
@@ -93,8 +92,11 @@ def stretches_of(piece: Piece, longest: int) -> Iterator[Piece]:
 
 def place_to_cut(text: str, near: int) -> int:
     """Return where to end a piece: before the last single space up to `near`, so that no subword is cut."""
-    found = [*SPACE_BEFORE_WORD.finditer(text, near // 2, near + 1)]
-    return found[-1].start() if found else near
+    place = near
+    while (place := text.rfind(" ", near // 2, place)) > 0:
+        if not text[place - 1].isspace() and not text[place + 1].isspace():
+            return place
+    return near
 
 
 def pieces_of_file(source: Input, is_separator: IsSeparator | None, keeps_blank: bool = False) -> Iterator[Piece]:

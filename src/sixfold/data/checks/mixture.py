@@ -94,7 +94,10 @@ def worth_saying(counts: Counter[str]) -> Iterator[tuple[str, int]]:
 
 def script_of_passage(text: str) -> str:
     """Return the script of most letters, or nothing where there are few."""
-    letters = Counter(script_of(letter) for letter in text if letter.isalpha())
+    letters: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if character.isalpha():
+            letters[script_of(character)] += count
     return letters.most_common(1)[0][0].capitalize() if letters.total() >= FEWEST_LETTERS else ""
 
 
