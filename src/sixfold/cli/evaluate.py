@@ -49,11 +49,12 @@ def evaluate(
     settings: Set = None,
     device: Device = "auto",
 ) -> None:
-    """Score a model on a test set: BLEU, chrF, TER, exact match and perplexity of translations, with signatures.
+    """Score a model on a test set, with the signature of each metric.
 
-    --against tests with paired bootstrap resampling whether the model is better than another one. For a model that
-    and perplexity of texts, or of the answers in conversations. With a classifier: accuracy, F1, calibration and
-    the confusion matrix; with a tagger: the F1 of entities, or the accuracy of words.
+    For translation: BLEU, chrF, TER, exact match and perplexity; --against tests with paired bootstrap resampling
+    whether the model is better than another one. For a model that continues text: bits per byte and perplexity of
+    texts, or of the answers in conversations. For a classifier: accuracy, F1, calibration and the confusion
+    matrix; for a tagger: the F1 of entities, or the accuracy of words.
 
     Example: sixfold evaluate model test.en test.de --against older-model
     """

@@ -1,10 +1,10 @@
-"""Which word of a translation comes from which word of its source, from the model's attention to the source.
+"""Word alignment between a translation and its source, from the model's cross-attention.
 
-The rule: when the model writes a token, every head of every layer looks at the source. These weights are averaged
-over all heads and layers and over the tokens of a target word, summed over the tokens of a source word, and
-balanced: what a source word got is divided by what it got from all words. A target word belongs to the source word
-with the largest share. A source word that none belongs to is given to the target word that looked at it most.
-`benchmarks/alignment.py` compares this rule with others.
+The rule: cross-attention weights are averaged over all layers and heads and over the tokens of a target word,
+summed over the tokens of a source word, and balanced: the weights of a source word are divided by their sum over
+all target words. A target word is aligned with the source word of the largest weight. A source word that is
+aligned with none is given to the target word that attended to it most. `benchmarks/alignment.py` compares this
+rule with others.
 
 Shapes: B pairs, M source positions, T target positions.
 """
@@ -30,7 +30,7 @@ def align_ids(
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
 ) -> list[list[Link]]:
-    """Return the links between the texts of one batch of token ids (without marks); models are averaged."""
+    """Return the links between the texts of a batch of token ids (without special tokens); models are averaged."""
     each = torch.stack([source_attention(model, tokenizer.special, sources, targets) for model in models])
     attention = each.mean(dim=0).cpu()
     return [
@@ -43,7 +43,7 @@ def align_ids(
 def source_attention(
     model: EncoderDecoder, special: SpecialIds, sources: Sequence[list[int]], targets: Sequence[list[int]]
 ) -> Tensor:
-    """Return how much the model looked at each source token to write each target token (B, T, M)."""
+    """Return the attention of each target token to each source token (B, T, M), over all layers and heads."""
     source, target_in, _ = forced_batch(model, special, sources, targets)
     attention = torch.zeros(*target_in.shape, source.size(1), device=source.device)
 
@@ -66,14 +66,14 @@ def word_links(tokenizer: Tokenizer, source: list[int], target: list[int], atten
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[list[Span], Tensor]:
-    """Return the words of a text given as tokens, and which share of each token lies in each (tokens, words)."""
+    """Return the words of a text given as tokens, and the fraction of each token in each word (tokens, words)."""
     found, spelling = words(tokenizer.decode(ids)), tokenizer.spelled
     spans = token_spans([spelling[token] for token in ids], tokenizer.space_before)
     return found, membership(spans, found)
 
 
 def membership(tokens: Sequence[Span], words: Sequence[Span]) -> Tensor:
-    """Return which share of each token (tokens, words) lies in each word."""
+    """Return the fraction of each token (tokens, words) in each word."""
     shares = torch.zeros(len(tokens), len(words))
     first = 0
     for row, (start, end) in enumerate(tokens):
@@ -93,27 +93,27 @@ def word_weights(attention: Tensor, source_shares: Tensor, target_shares: Tensor
 
 
 def to_words(attention: Tensor, source_shares: Tensor, target_shares: Tensor) -> Tensor:
-    """Return the attention (…, target words, source words): of a word's tokens to a word's tokens."""
+    """Return the attention (…, target words, source words) of words to words, from that of their tokens."""
     each_word = target_shares / target_shares.sum(dim=0).clamp(min=TINY)
     return each_word.T @ attention @ source_shares
 
 
 def balanced(weights: Tensor) -> Tensor:
-    """Divide what each source word got by its sum over the target.
+    """Divide the weights of each source word by their sum over the target.
 
-    Heads rest on tokens that mean little, such as the full stop: so much attention to one, from everywhere, says
-    nothing about where it belongs.
+    Many heads attend to uninformative tokens, such as the full stop, from everywhere, which says nothing about
+    alignment.
     """
     return weights / weights.sum(dim=-2, keepdim=True).clamp(min=TINY)
 
 
 def shares_of(weights: Tensor) -> Tensor:
-    """Return each target word's weights as shares of their sum."""
+    """Normalise each target word's weights to sum to 1."""
     return weights / weights.sum(dim=-1, keepdim=True).clamp(min=TINY)
 
 
 def pairs(weights: Tensor) -> list[tuple[int, int]]:
-    """Return the (target word, source word) pairs that belong together, in the order of the target."""
+    """Return the aligned (target word, source word) pairs, in the order of the target."""
     if not weights.numel():
         return []
     chosen = weights.argmax(dim=1).tolist()

@@ -1,4 +1,4 @@
-"""From options to a search: which parts are needed, and how they go together."""
+"""From options to a search: choose and assemble its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sixfold.text.spelling import Spelling, written
 
 
 class SearchPlan:
-    """The search that some options ask of a model; made once, used for any number of batches."""
+    """The search for given options and a model; made once and used for any number of batches."""
 
     def __init__(
         self,
@@ -39,22 +39,22 @@ class SearchPlan:
 
     @property
     def width(self) -> int:
-        """How many hypotheses of a sentence are in memory at once."""
+        """The number of hypotheses of a sentence in memory at a time."""
         return self.num_draws * self.beam.beam
 
     @property
     def num_draws(self) -> int:
-        """How many searches of a sentence there are: one, or one for each random draw."""
+        """The number of searches per sentence: one, or one for each sample."""
         return self.options.n_best if self.options.sample else 1
 
     @property
     def can_stream(self) -> bool:
-        """Whether each text has one translation that is never revised while it is written."""
+        """Whether each text has one translation that is never revised during the search."""
         return self.options.n_best == 1 and self.beam.beam == 1 and not self.required
 
     @property
     def required_tokens(self) -> int:
-        """The most tokens that what must be written can take: a prefix may be spelled byte by byte."""
+        """The most tokens that the prefix and the required phrases can take: a prefix may be spelled in bytes."""
         prefix = len(self.prefix.prefix) if self.prefix else 0
         return prefix + (self.required.most_tokens if self.required else 0)
 
@@ -65,7 +65,7 @@ class SearchPlan:
             raise ConfigError(
                 f"The prefix and the required phrases may take {self.required_tokens} tokens, "
                 f"but an output has at most {longest}.",
-                "Allow a greater max-length, or ask for less text.",
+                "Allow a larger max-length, or require less text.",
             )
         if self.options.min_length > longest:
             raise ConfigError(
@@ -80,7 +80,7 @@ class SearchPlan:
 
     @cached_property
     def rules(self) -> list[Rule]:
-        """What each output has to obey."""
+        """The rules that each output obeys."""
         rules: list[Rule] = []
         if self.prefix:
             rules.append(self.prefix)
@@ -95,16 +95,16 @@ class SearchPlan:
     def search(
         self, engine: Engine, ids: Sequence[list[int]], places: Sequence[int], watch: Watch | None = None
     ) -> Search:
-        """Return the search of a batch of token ids, which stand in these places of the input."""
+        """Return the search of a batch of token ids; `places` are their positions in the input."""
         limits = [self.limit(len(row)) for row in ids for _ in range(self.num_draws)]
         sources = [[*row, self.special.eos] for row in ids for _ in range(self.num_draws)]
         prompts = [[self.special.bos] for _ in sources]
         stepper = engine.start(sources, prompts)
-        text_of = partial(written, self.spelling)  # the same text in other tokens is the same output
+        text_of = partial(written, self.spelling)  # outputs with the same text in other tokens count as one
         return Search(stepper, prompts, limits, self.strategy(places), self.beam, self.rules, watch, text_of)
 
     def strategy(self, places: Sequence[int]) -> Strategy:
-        """Return which candidates there are and which go on, for texts in these places of the input."""
+        """Return the search strategy for texts at these positions of the input."""
         options = self.options
         if options.sample is not None:
             draws = [(place, draw) for place in places for draw in range(options.n_best)]
@@ -117,7 +117,7 @@ class SearchPlan:
 
 
 def resolve(options: SearchOptions, defaults: DecodeConfig) -> BeamOptions:
-    """Fill in what the model folder decides, and refuse what does not go with it."""
+    """Fill in the model folder's defaults, and refuse contradictions."""
     alpha = defaults.length_penalty if options.length_penalty is None else options.length_penalty
     if options.sample is not None:
         return BeamOptions(1, alpha)
@@ -125,13 +125,15 @@ def resolve(options: SearchOptions, defaults: DecodeConfig) -> BeamOptions:
     if options.n_best > beam:
         raise ConfigError(
             f"n-best must be from 1 to the beam ({beam}), but is {options.n_best}.",
-            f"Widen the beam (at most {BOUNDS['beam'][1]}), ask for fewer, or draw them: --sample 1",
+            f"Use a larger beam (at most {BOUNDS['beam'][1]}) or a smaller n-best, or sample: --sample 1",
         )
     if options.require and beam < 2:
-        raise ConfigError("require needs a beam of at least 2, but it is 1.", "Leave --beam out, or widen it.")
+        raise ConfigError(
+            "require needs a beam of at least 2, but it is 1.", "Leave --beam out, or use a larger one."
+        )
     return BeamOptions(beam, alpha, options.n_best)
 
 
 def spell(phrase: str, tokenizer: Tokenizer) -> Phrase:
-    """Return a required phrase with its tokens, as they are inside a text."""
+    """Return a required phrase with its tokens inside a text."""
     return Phrase(phrase, tuple(tokenizer.encode(phrase)), tuple(tokenizer.processor.encode(phrase)))

@@ -1,4 +1,4 @@
-"""Token ids in, hypotheses out: batches within a token budget, in halves where memory runs out, on all cores."""
+"""From token ids to hypotheses: in batches within a token budget, halved if memory runs out, on all cores."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sixfold.decode.workers import SearchBatch, Workers
 from sixfold.models.encoder_decoder import EncoderDecoder, count_parameters
 from sixfold.text import Tokenizer
 
-MANY_WEIGHTS = 16_000_000  # below, threads wait for each other longer than they work
-LONGEST_SOURCE = 1024  # tokens; the rest of a longer text is not read, and that is said
+MANY_WEIGHTS = 16_000_000  # with fewer, threads synchronise longer than they work
+LONGEST_SOURCE = 1024  # tokens; longer text is truncated, with a warning
 
 
 class BatchDecoder:
-    """Models laid out for decoding, their probabilities averaged, and the plans of the searches asked of them."""
+    """Models laid out for decoding, whose probabilities are averaged, and the plans of requested searches."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class BatchDecoder:
         is_large = sum(map(count_parameters, models)) >= MANY_WEIGHTS
         self.num_threads = torch.get_num_threads() if is_large else 1
         self.plans: dict[SearchOptions, SearchPlan] = {}
-        self.should_stop: ShouldStop | None = None  # asked before every step, in this process only
+        self.should_stop: ShouldStop | None = None  # called before every step, in this process only
 
     @cached_property
     def engine(self) -> Engine:
@@ -56,11 +56,11 @@ class BatchDecoder:
 
     @cached_property
     def spelling(self) -> list[bytes]:
-        """The bytes that each token writes."""
+        """The bytes that each token decodes to."""
         return self.tokenizer.spelling()
 
     def plan(self, options: SearchOptions) -> SearchPlan:
-        """Return the search that some options ask for, refusing what cannot be; the latest one is kept."""
+        """Return the search plan for options, or refuse them; the latest plan is cached."""
         if options not in self.plans:
             plan = SearchPlan(options, self.defaults, self.tokenizer, self.spelling, self.longest_target)
             self.plans = {options: plan}
@@ -73,9 +73,9 @@ class BatchDecoder:
         on_progress: OnProgress = no_progress,
         first_place: int = 0,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield the number of each source that is not empty, as it is ready, and its hypotheses, best first.
+        """Yield the index of each non-empty source as it is ready, with its hypotheses, best first.
 
-        Random draws depend on a source's place in the input; `first_place` is that of the first of these.
+        Samples depend on a source's position in the input; `first_place` is that of the first of these.
         """
         batches = list(self.batches([len(row) for row in ids], self.plan(options).width))
         work = [
@@ -87,13 +87,13 @@ class BatchDecoder:
             on_progress(done := done + len(found))
 
     def batches(self, lengths: Sequence[int], width: int) -> Iterator[list[int]]:
-        """Yield which sources are searched together, with so many hypotheses of each."""
+        """Yield the indices of sources to search together, with `width` hypotheses of each."""
         if self.engine.is_padded:
             return of_one_length(lengths, width)
         return of_any_length(lengths, width, self.workers.count if self.workers else 1)
 
     def decode_all(self, batches: Sequence[SearchBatch]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """Yield the number and the result of each batch as it is ready; many batches are shared among workers."""
+        """Yield the index and the result of each batch as it is ready; many batches are divided among workers."""
         workers = self.workers if len(batches) >= MANY_BATCHES else None
         with threads(1 if workers else self.num_threads):
             if workers:
@@ -102,7 +102,7 @@ class BatchDecoder:
                 yield from ((number, self.decode_batch(batch)) for number, batch in enumerate(batches))
 
     def decode_batch(self, batch: SearchBatch) -> list[list[Hypothesis]]:
-        """Search one batch, in halves if memory runs out."""
+        """Search one batch, halving it if memory runs out."""
 
         def search(rows: Sequence[int]) -> list[list[Hypothesis]]:
             ids, places = [batch.ids[row] for row in rows], [batch.places[row] for row in rows]
@@ -115,13 +115,13 @@ class BatchDecoder:
     def search(
         self, ids: Sequence[list[int]], options: SearchOptions, places: Sequence[int], watch: Watch | None = None
     ) -> Search:
-        """Return the search of some sources, before its first step."""
+        """Return the search of sources, before its first step."""
         return self.plan(options).search(self.engine, ids, places, watch)
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads; the results are the same with any number."""
+    """Compute with `count` threads; the results do not depend on it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -131,10 +131,10 @@ def threads(count: int) -> Iterator[None]:
 
 
 def num_positions(model: EncoderDecoder) -> int:
-    """Return how many positions a model knows."""
+    """Return the number of positions that a model has."""
     return model.config.max_positions if model.config.positions == "learned" else sys.maxsize
 
 
 def cut(ids: Sequence[list[int]], longest: int) -> tuple[list[list[int]], list[bool]]:
-    """Return the beginning of each row, and which rows were longer than that."""
+    """Truncate each row to `longest`, and return which rows were longer."""
     return [row[:longest] for row in ids], [len(row) > longest for row in ids]

@@ -1,8 +1,8 @@
-"""Required phrases: a beam search whose outputs contain all of them.
+"""Required phrases: beam search whose outputs contain all of them.
 
-A beam is shared out evenly among hypotheses that have written more and fewer of the phrases, so that a hypothesis
-which pays for a phrase is not driven out by those that have yet to pay (dynamic beam allocation, Post and Vilar
-2018). Whether a phrase is written is read off the text: its spelling does not matter, and phrases may overlap.
+The beam is divided evenly among hypotheses by how many tokens of the phrases they contain, so that a hypothesis
+whose score has paid for a phrase is not displaced by those without it (dynamic beam allocation, Post and Vilar
+2018). Whether a phrase occurs is judged by the text: its tokenization does not matter, and phrases may overlap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPENING = ("Zs", "Ps", "Pi", "Pd")  # Unicode's spaces, opening brackets and quo
 
 @dataclass(frozen=True)
 class Phrase:
-    """A required phrase and the tokens that write it: with a space before it, and right after what precedes it."""
+    """A required phrase and its tokens, with a space before it and without."""
 
     text: str
     with_space: tuple[int, ...]
@@ -33,7 +33,7 @@ class Phrase:
 
     @property
     def spellings(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Both spellings of it."""
+        """Both tokenizations."""
         return self.with_space, self.without_space
 
 
@@ -46,15 +46,15 @@ class Required:
 
     @cached_property
     def most_tokens(self) -> int:
-        """How many tokens all phrases take, one after the other."""
+        """The number of tokens of all phrases, one after the other."""
         return sum(len(phrase.with_space) for phrase in self.phrases)
 
     def missing(self, text: str) -> list[Phrase]:
-        """Return the phrases that do not stand in a text as words of their own."""
+        """Return the phrases that do not occur in a text as whole words."""
         return [phrase for phrase in self.phrases if not occurs(phrase.text, text)]
 
     def progress(self, tokens: Sequence[int]) -> Progress:
-        """Say how far an unfinished output has come."""
+        """Return the progress of an unfinished output."""
         text = written(self.spelling, tokens)
         missing = self.missing(text)
         starts = [Start(phrase.with_space, 0) for phrase in missing]
@@ -66,7 +66,7 @@ class Required:
         return Progress(not missing, self.most_tokens - min(needed), min(needed), tuple(sorted(following)))
 
     def begun(self, phrase: Phrase, tokens: Sequence[int]) -> list[Start]:
-        """Return the beginnings of a phrase at the end of an output."""
+        """Return the partial phrases at the end of an output."""
         found = []
         for spelling in phrase.spellings:
             matched = longest_match(spelling, tokens)
@@ -76,7 +76,7 @@ class Required:
         return found
 
     def needed_after(self, start: Start, tokens: Sequence[int]) -> int:
-        """Return how many tokens suffice if a phrase that was begun is finished first."""
+        """Return how many tokens suffice if a partial phrase is finished first."""
         rest = start.tokens[start.matched :]
         missing = self.missing(written(self.spelling, [*tokens, *rest]))
         return len(rest) + sum(len(phrase.with_space) for phrase in missing)
@@ -84,7 +84,7 @@ class Required:
 
 @dataclass(frozen=True)
 class Start:
-    """A phrase of which some tokens stand at the end of an output."""
+    """A phrase whose first tokens are at the end of an output."""
 
     tokens: tuple[int, ...]
     matched: int
@@ -92,22 +92,22 @@ class Start:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an output has come with the required phrases."""
+    """The progress of an output towards the required phrases."""
 
     is_complete: bool
-    bank: int  # how many tokens of them it has
-    needed: int  # this many tokens suffice for the rest
-    following: tuple[int, ...]  # tokens that begin a missing phrase or go on with one
+    bank: int  # tokens of the phrases that it contains
+    needed: int  # tokens that suffice for the rest
+    following: tuple[int, ...]  # tokens that begin or continue a missing phrase
 
 
 def longest_match(spelling: Sequence[int], tokens: Sequence[int]) -> int:
-    """Return how many tokens of the beginning of a spelling, but not all, stand at the end of an output."""
+    """Return how many tokens at the end of an output are the beginning, but not all, of a tokenization."""
     longest = min(len(spelling) - 1, len(tokens))
     return next((m for m in range(longest, 0, -1) if tuple(tokens[-m:]) == tuple(spelling[:m])), 0)
 
 
 def may_begin(phrase: str, text: str) -> bool:
-    """Say whether a phrase may follow a text without a space: a word only after an opening sign or a dash."""
+    """Return whether a phrase may follow a text without a space: a word only after a bracket, quote or dash."""
     if not text or not is_of_a_word(phrase[0]):
         return True
     return unicodedata.category(text[-1]) in OPENING or text[-1] in "\"'/"
@@ -117,7 +117,7 @@ def may_begin(phrase: str, text: str) -> bool:
 class TowardsPhrases:
     """The strategy of a beam search whose outputs contain all required phrases.
 
-    Every hypothesis keeps room for what it still has to write, so a limit above `required.most_tokens` suffices.
+    Every hypothesis reserves room for its missing phrases, so a limit above `required.most_tokens` suffices.
     """
 
     options: BeamOptions
@@ -127,8 +127,8 @@ class TowardsPhrases:
     def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
         """Return the candidates of each sentence, best first.
 
-        These are the best of all, and for each hypothesis its best two tokens, its end and every token that goes
-        on with a phrase.
+        These are the best overall and, for each hypothesis, its two best tokens, its end and every token that
+        continues a phrase.
         """
         log_probs = stepper.step([prefix[-1] for beam in beams for prefix in beam.prefixes], forbidden)
         offsets = torch.tensor([beam.scores for beam in beams], dtype=log_probs.dtype, device=log_probs.device)
@@ -158,9 +158,9 @@ class TowardsPhrases:
         return sorted(found.values(), key=lambda each: (-each.score, each.parent, each.token))
 
     def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-        """Finish the complete candidates that end, and go on with the best of each bank.
+        """Finish the complete candidates that end, and continue with the best of each bank.
 
-        To end, a candidate must be among those that would be chosen to go on.
+        To end, a candidate must be among those that would be chosen to continue.
         """
         banks: dict[int, list[Candidate]] = {}
         for candidate in candidates:
@@ -182,7 +182,7 @@ class TowardsPhrases:
 def share(banks: dict[int, list[Candidate]], beam: int) -> list[Candidate]:
     """Fill a beam with the best of each bank in turn, and return them best first.
 
-    The turn of those that have most comes first, then of those that have nothing yet and may find a better place.
+    The bank with the most phrase tokens comes first, then that with none.
     """
     turns = sorted(banks, key=lambda bank: (bank != max(banks), bank != min(banks), -bank))
     rounds = range(max(map(len, banks.values()), default=0))

@@ -1,8 +1,8 @@
-"""Contexts: what a decoder-only model has read, with the keys and values of it.
+"""Contexts: the tokens that a decoder-only model has read, with their keys and values.
 
-`torch_contexts.py` computes on any device and is the reference; the compiled kernels are faster, for what they
-support. A row's numbers depend on its own context alone, to the bit: not on the other contexts that are read in
-the same call, nor on how its tokens were divided among calls.
+`torch_contexts.py` runs on any device and is the reference; the compiled kernels are faster, for what they
+support. The results for a context are bit-identical whatever other contexts are read in the same call and however
+its tokens are divided among calls.
 
 Shapes: N tokens of all contexts, R rows, V vocabulary, d = d_model.
 """
@@ -30,26 +30,26 @@ class Context(Protocol):
         """The tokens, first to last."""
 
     def fork(self) -> Self:
-        """Return another context that begins with the same tokens; what the two share is in memory once."""
+        """Return another context with the same tokens; their common keys and values are in memory once."""
 
     def cut(self, length: int) -> None:
-        """Forget all but the first `length` tokens."""
+        """Drop all but the first `length` tokens."""
 
 
 class ContextEngine(Protocol):
-    """A decoder-only model, ready to read tokens into contexts of its own."""
+    """A decoder-only model that reads tokens into its contexts."""
 
     vocabulary: int
-    max_positions: int  # the most tokens of a context
+    max_positions: int  # maximum length of a context
 
     def new_context(self) -> Context:
-        """Return a context without tokens."""
+        """Return an empty context."""
 
     def read(self, contexts: Sequence[Context], tokens: Sequence[Sequence[int]]) -> Tensor:
         """Append at least one token to each context; return the hidden states (N, d), context by context."""
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """Return the log-probabilities (R, V) of the next token: the model's own, nothing forbidden."""
+        """Return the model's log-probabilities (R, V) of the next token."""
 
 
 def open_contexts(
@@ -57,7 +57,7 @@ def open_contexts(
     special: SpecialIds,  # noqa: ARG001
     precision: Precision = "float32",
 ) -> ContextEngine:
-    """Lay out a decoder-only model for reading and writing, on the compiled kernels where they support it."""
+    """Lay out a decoder-only model for generation, on the compiled kernels if they support it."""
     from sixfold.decode.kernel_contexts import KernelContexts
     from sixfold.decode.torch_contexts import TorchContexts
     from sixfold.kernels.contexts import find_context_kernels
@@ -70,7 +70,7 @@ def open_contexts(
 
 
 def refuse_overflow(context: Context, count: int, max_positions: int) -> None:
-    """Refuse more tokens than the model has positions for."""
+    """Refuse more tokens than the model has positions."""
     needed = len(context.tokens) + count
     if needed > max_positions:
         raise RequestError(

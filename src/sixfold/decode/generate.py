@@ -1,4 +1,4 @@
-"""Prompts in, texts out: a decoder-only model with its tokenizer."""
+"""The generator: from prompts to texts with a decoder-only model and its tokenizer."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from sixfold.models.folder import ModelInfo, Processor, load_any_tokenizer
 from sixfold.text import AnyTokenizer
 from sixfold.text.chat import Message, Role, prompt_tokens
 
-MOST_TEXTS = 64  # that are written side by side
+MOST_TEXTS = 64  # generated at the same time
 DEFAULTS = GenerateOptions()
 Conversation = Sequence[Message | Mapping[str, str]]
 
 
 class Stream(Iterator[str]):
-    """The pieces of a text as they are written; its `continuation` tells the rest."""
+    """The pieces of a text as they are generated; its `continuation` has the details."""
 
     def __init__(self, generator: Generator, generation: Generation, continuation: Continuation) -> None:
         self.generator, self.generation, self.continuation = generator, generation, continuation
@@ -51,7 +51,7 @@ class Stream(Iterator[str]):
 
 
 class Generator:
-    """A decoder-only model and its tokenizer, ready to write."""
+    """A decoder-only model and its tokenizer."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Generator:
         with torch.inference_mode():
             self.engine = open_contexts(model, tokenizer.special, precision)
         self.num_threads = torch.get_num_threads() if count_parameters(model) >= MANY_WEIGHTS else 1
-        self.conversation: Context | None = None  # the last one, so that its next turn reads only what is new
+        self.conversation: Context | None = None  # the latest one, so that its next turn reads only new tokens
 
     @overload
     def generate(self, prompts: str, options: GenerateOptions = DEFAULTS) -> str: ...
@@ -76,7 +76,7 @@ class Generator:
     def generate(self, prompts: Texts, options: GenerateOptions = DEFAULTS) -> list[str]: ...
 
     def generate(self, prompts: str | Texts, options: GenerateOptions = DEFAULTS) -> str | list[str]:
-        """Return how a prompt goes on, or each of several; an empty prompt begins a text."""
+        """Continue a prompt, or each of several; an empty prompt begins a text."""
         if options.samples > 1:
             raise ConfigError(
                 "generate returns one text for each prompt.", "Use continuations for several samples."
@@ -105,7 +105,7 @@ class Generator:
     ) -> Iterator[list[Continuation]]:
         """Yield the samples of each prompt of tokens, in order and as soon as they are ready.
 
-        The draws depend on a prompt's place in the input; `first_place` is that of the first of these.
+        Samples depend on a prompt's position in the input; `first_place` is that of the first of these.
         """
         generation = self.new_generation()
         waiting, running, done = deque(enumerate(prompts, start=first_place)), deque[list[Continuation]](), 0
@@ -121,28 +121,28 @@ class Generator:
                 on_progress(done := done + 1)
 
     def stream(self, prompt: str, options: GenerateOptions = DEFAULTS) -> Stream:
-        """Return the pieces of a text as it is written, each of whole characters."""
+        """Return the pieces of a text as it is generated, each of whole characters."""
         return self.begin(self.encode(prompt), options)
 
     def chat(self, messages: str | Conversation, options: GenerateOptions = DEFAULTS) -> str:
         """Return the answer to a message or a conversation.
 
-        A message has a role (system, user or assistant) and a content. What the model has read of this
-        conversation in the turn before is not read again.
+        A message has a role (system, user or assistant) and a content. The earlier turns of a conversation are not
+        read again.
         """
         return "".join(self.stream_chat(messages, options))
 
     def stream_chat(self, messages: str | Conversation, options: GenerateOptions = DEFAULTS) -> Stream:
-        """Return the pieces of an answer as it is written."""
+        """Return the pieces of an answer as it is generated."""
         prompt = self.encode_chat(as_messages(messages))
         if self.conversation is None:
             self.conversation = self.engine.new_context()
         return self.begin(prompt, options, self.conversation)
 
     def begin(self, prompt: Sequence[int], options: GenerateOptions, context: Context | None = None) -> Stream:
-        """Return the text after a prompt of tokens, before its first token is written."""
+        """Return the text after a prompt of tokens, before its first token is generated."""
         if options.samples > 1:
-            raise ConfigError("Only one text can be shown as it is written.", "Leave samples out.")
+            raise ConfigError("Only a single text can be streamed.", "Leave samples out.")
         generation = self.new_generation()
         [continuation] = generation.add(prompt, options, (0,), context)
         return Stream(self, generation, continuation)
@@ -156,7 +156,7 @@ class Generator:
     def score(self, texts: str | Texts, on_progress: OnProgress = no_progress) -> TextScore | list[TextScore]:
         """Return the log-probability of a text of any length, or of each of several, end token included.
 
-        A text longer than the context is read in windows that overlap by half of it.
+        A text longer than the context is read in windows that overlap by half.
         """
         given = as_texts(texts)
         start, end = self.start_token, self.tokenizer.special.eos
@@ -182,7 +182,7 @@ class Generator:
 
     @property
     def start_token(self) -> int:
-        """The token that a text begins after, where no prompt is given."""
+        """The token before the first one of a text, used if there is no prompt."""
         start = self.processor.decoder_start
         return self.tokenizer.special.bos if start is None else start
 
@@ -198,7 +198,7 @@ class Generator:
         return [self.start_token, *ids] if not ids or self.processor.decoder_start is not None else ids
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
-        """Return the tokens of a conversation and of what stands before an answer."""
+        """Return the tokens of a conversation and of the opening of an answer."""
         if self.processor.chat is None:
             raise ConfigError(
                 "This model has no chat template: it was not trained on conversations.",
@@ -210,15 +210,15 @@ class Generator:
         return ids if start is None or ids[:1] == [start] else [start, *ids]
 
     def refuse_too_long(self, prompt: Sequence[int], options: GenerateOptions) -> None:
-        """Refuse a prompt of tokens that the context does not hold."""
+        """Refuse a prompt that is too long for the context."""
         self.new_generation().room(prompt, make_plan(options, self.defaults))
 
     def new_generation(self) -> Generation:
-        """Return a generation in which nothing is written yet."""
+        """Return a generation without requests."""
         return Generation(self.engine, self.tokenizer, self.defaults, self.processor.decoder_start)
 
     def step(self, generation: Generation) -> None:
-        """Write one token of everything that runs, with as many threads as pay."""
+        """Generate one token of every running text, with as many threads as are worthwhile."""
         with threads(self.num_threads):
             generation.step()
 
@@ -234,7 +234,7 @@ def refuse_broken(text: str) -> None:
 
 
 def as_messages(messages: str | Conversation) -> list[Message]:
-    """Return messages as such; a text is one of the user's."""
+    """Return messages; a plain text is one message of the user."""
     if isinstance(messages, str):
         return [Message("user", messages)]
     if not messages:
@@ -243,18 +243,20 @@ def as_messages(messages: str | Conversation) -> list[Message]:
 
 
 def as_message(given: Mapping[str, str]) -> Message:
-    """Return a message that was given by its role and content."""
+    """Return a message from its role and content."""
     roles = ("system", "user", "assistant")
     if set(given) != {"role", "content"} or given["role"] not in roles or not isinstance(given["content"], str):
-        raise ConfigError(f'A message has a "role" ({", ".join(roles)}) and a "content", but one is {given!r}.')
+        raise ConfigError(f'A message has a "role" ({", ".join(roles)}) and a "content", but got {given!r}.')
     return Message(cast("Role", given["role"]), given["content"])
 
 
 def load(folder: str | Path, device: str = "auto", precision: Precision = "float32") -> Generator:
-    """Open a model folder for writing. int8 is smaller and faster on a CPU, and nearly as good."""
+    """Open a model folder for generation. int8 is smaller and faster on a CPU, with nearly the same quality."""
     chosen = ready_device(device, precision)
     models, tokenizer, info = read_folder(Path(folder), "generate", load_any_tokenizer)
     if len(models) > 1:
-        raise ModelFolderError(f"{folder} holds {len(models)} models; only translation averages several.")
+        raise ModelFolderError(
+            f"{folder} has an ensemble of {len(models)} models, which only translation supports."
+        )
     model = cast("DecoderOnly", models[0].to(chosen))
     return Generator(model, tokenizer, info.processors["text"], generate_config(info), info, precision)

@@ -1,4 +1,4 @@
-"""How to write: one frozen definition, checked before anything is done."""
+"""The options of generation: one frozen definition, checked before any work."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ MOST_STOPS, LONGEST_STOP = 16, 200  # strings; characters
 
 @dataclass(frozen=True)
 class GenerateOptions:
-    """How to continue a prompt. None means: as the model folder says."""
+    """How to continue a prompt. None: the default of the model folder."""
 
-    max_tokens: int | None = setting(None, "at most so many tokens", 1, 1_000_000)
-    temperature: float | None = setting(
-        None, "draw each token at random at this temperature; 0: always the most probable one", 0, 10
-    )
-    top_k: int | None = setting(None, "draw from the k most probable tokens; 0: from all", 0, 1_000_000)
+    max_tokens: int | None = setting(None, "maximum number of generated tokens", 1, 1_000_000)
+    temperature: float | None = setting(None, "sampling temperature; 0: always the most probable token", 0, 10)
+    top_k: int | None = setting(None, "sample from the k most probable tokens; 0: from all", 0, 1_000_000)
     top_p: float | None = setting(
-        None, "draw from the most probable tokens whose probabilities reach p together", 1e-6, 1
+        None, "sample from the most probable tokens whose probabilities add up to p", 1e-6, 1
     )
-    min_p: float | None = setting(None, "draw no token less than p times as probable as the most probable", 0, 1)
+    min_p: float | None = setting(
+        None, "exclude tokens less than p times as probable as the most probable one", 0, 1
+    )
     repetition_penalty: float | None = setting(
-        None, "multiplies the log-probabilities of tokens that are there already; 1: no penalty", 0.1, 10
+        None, "factor on the log-probabilities of tokens that already occurred; 1: none", 0.1, 10
     )
-    stop: tuple[str, ...] = setting((), "strings that end the text, and are not part of it")
-    seed: int | None = setting(None, "decides the draws; 1 unless given", 0, 2**63 - 1)
-    samples: int = setting(1, "how many texts to write for each prompt", 1, 128)
-    alternatives: int = setting(0, "how many of the most probable tokens to report in the place of each", 0, 100)
-    slide: bool = setting(False, "forget the oldest half of a context that is full, instead of ending there")
+    stop: tuple[str, ...] = setting((), "strings before which the text ends")
+    seed: int | None = setting(None, "random seed of sampling; default 1", 0, 2**63 - 1)
+    samples: int = setting(1, "number of texts for each prompt", 1, 128)
+    alternatives: int = setting(0, "how many of the most probable tokens to report for each position", 0, 100)
+    slide: bool = setting(False, "drop the oldest half of a full context, instead of ending the text")
     prompt_scores: bool = setting(False, "report the log-probabilities of the prompt's tokens too")
 
     def __post_init__(self) -> None:
@@ -40,14 +40,14 @@ class GenerateOptions:
         check_bounds(self)
         if self.prompt_scores and self.slide:
             raise ConfigError(
-                "prompt_scores needs the whole prompt in the context, and slide forgets parts of it.",
+                "prompt_scores needs the whole prompt in the context, but slide drops parts of it.",
                 "Leave one of them out.",
             )
 
 
 @dataclass(frozen=True)
 class GeneratePlan:
-    """How to continue a prompt, with what the model folder says filled in."""
+    """How to continue a prompt, with the model folder's defaults filled in."""
 
     max_tokens: int
     sampling: Sampling | None  # None: always the most probable token
@@ -61,7 +61,7 @@ class GeneratePlan:
 
 
 def make_plan(options: GenerateOptions, defaults: GenerateConfig) -> GeneratePlan:
-    """Fill in what the model folder says."""
+    """Fill in the model folder's defaults."""
     wanted = {name: getattr(options, name) for name in GenerateConfig.model_fields}
     chosen = defaults.model_copy(update={name: value for name, value in wanted.items() if value is not None})
     sampling = Sampling(chosen.temperature, chosen.top_k, chosen.top_p, chosen.min_p)
@@ -79,7 +79,7 @@ def make_plan(options: GenerateOptions, defaults: GenerateConfig) -> GeneratePla
 
 
 def stop_strings(given: object) -> tuple[str, ...]:
-    """Return stop strings without repetitions, or refuse what can be none."""
+    """Return stop strings without repetitions; refuse invalid ones."""
     if isinstance(given, str) or not isinstance(given, (tuple, list)):
         raise ConfigError(f"stop must be a list of strings, but is {given!r}.")
     if len(given) > MOST_STOPS:
@@ -87,6 +87,6 @@ def stop_strings(given: object) -> tuple[str, ...]:
     for each in given:
         if not isinstance(each, str) or not 1 <= len(each) <= LONGEST_STOP:
             raise ConfigError(
-                f"A stop string has from 1 to {LONGEST_STOP} characters, but one is {str(each)[:40]!r}."
+                f"A stop string must have 1 to {LONGEST_STOP} characters, but one is {str(each)[:40]!r}."
             )
     return tuple(dict.fromkeys(given))

@@ -1,4 +1,4 @@
-"""The text of tokens as they come: only what is sure of it is shown."""
+"""The text of a growing sequence of tokens, of which only the final part is shown."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 
 class GrowingText:
-    """Whole characters, and no part of a stop string; a character and a stop string may straddle tokens."""
+    """Whole characters without any part of a stop string; a character or stop string may span several tokens."""
 
     def __init__(self, stop: Sequence[str] = (), drops_space: bool = False) -> None:
-        """Begin a text; `drops_space` drops the space that a tokenizer puts before every text."""
+        """Begin a text; `drops_space` drops the space that a tokenizer prepends to every text."""
         self.stop, self.drops_space = stop, drops_space
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.read = ""  # all whole characters
-        self.text = ""  # those that are sure; it only grows
+        self.text = ""  # the final ones; it only grows
         self.is_stopped = False
 
     def add(self, raw: bytes, is_last: bool = False) -> None:
-        """Add the bytes of a token; after the last one, what was held back is text."""
+        """Add the bytes of a token; after the last one, held back characters become text."""
         self.read += self.decoder.decode(raw, is_last)
         if self.drops_space and self.read:
             self.read, self.drops_space = self.read.removeprefix(" "), False
@@ -28,7 +28,7 @@ class GrowingText:
         self.text = self.read[:end]
 
     def held_back(self) -> int:
-        """Return how many of the last characters may be the beginning of a stop string."""
+        """Return how many characters at the end may be the beginning of a stop string."""
         lengths = (
             length for each in self.stop for length in range(1, len(each)) if self.read.endswith(each[:length])
         )

@@ -1,7 +1,7 @@
-"""Contexts on the compiled kernels: what `decode/torch_contexts.py` computes, one call for all that is read.
+"""Contexts on the compiled kernels: computes the same as `decode/torch_contexts.py`, in one call for all contexts.
 
-Keys and values are in pages. A page is written from its first position to its last, and what is written stays: so
-contexts share all pages of what they have in common, and one that is to write where another already has, after a
+Keys and values are in pages. A page is written from its first position to its last and never overwritten. So
+contexts share the pages of their common tokens, and a context that would write where another already has, after a
 fork or a cut, continues in a copy.
 
 Shapes: N tokens of all contexts, R rows, V vocabulary, d = d_model.
@@ -38,19 +38,19 @@ from sixfold.models.decoder_only import GPT, LLAMA, DecoderOnly, DecoderOnlyConf
 from sixfold.nn.config import Activation
 from sixfold.nn.layout import LayerWeights, final_norm_weights, layers_of
 
-ACTIVATIONS: list[Activation] = ["relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]  # as contexts.c counts them
-MOST_ROWS = 256  # that go through a layer together
+ACTIVATIONS: list[Activation] = ["relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]  # numbered as in contexts.c
+MOST_ROWS = 256  # in one call
 
 
 class Page:
-    """Keys and values of some neighbouring positions in all layers."""
+    """Keys and values of consecutive positions in all layers."""
 
     def __init__(self, numbers: Tensor, written: int = 0) -> None:
         self.numbers, self.written = numbers, written
         self.address = numbers.data_ptr()
 
     def copy(self, written: int) -> Page:
-        """Return a page that begins with the same positions."""
+        """Return a page with the same first positions."""
         return Page(self.numbers.clone(), written)
 
 
@@ -62,7 +62,7 @@ class KernelContext:
         self.addresses = array("Q", [page.address for page in pages])
 
     def fork(self) -> Self:
-        """Return another context that begins with the same tokens and shares all pages."""
+        """Return another context with the same tokens, which shares all pages."""
         return type(self)(self.engine, self.tokens, self.pages)
 
     def cut(self, length: int) -> None:
@@ -72,15 +72,15 @@ class KernelContext:
             self.replace_pages(-(-length // self.engine.page_length), [])
 
     def replace_pages(self, first: int, pages: Sequence[Page]) -> None:
-        """Put pages in place of those from the first on."""
+        """Replace the pages beginning with `first`."""
         self.pages[first:] = pages
         self.addresses[first:] = array("Q", [page.address for page in pages])
 
     def make_room(self, count: int) -> None:
-        """Let the positions of so many more tokens be written by this context alone."""
+        """Make room for `count` more tokens in pages that only this context writes to."""
         length = self.engine.page_length
         full, begin = divmod(len(self.tokens), length)
-        end = begin + count  # both counted from the first page that is not full
+        end = begin + count  # both relative to the first page that is not full
         if begin and self.pages[full].written != begin:
             self.replace_pages(full, [self.pages[full].copy(begin)])
         missing = -(-end // length) - (len(self.pages) - full)
@@ -98,7 +98,7 @@ class Piece:
 
 
 def calls(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Yield the pieces of each call, at most so many rows that they stay in the cache."""
+    """Group pieces into calls of at most so many rows that they stay in the cache."""
     chosen, room = list[Piece](), MOST_ROWS
     for piece in pieces:
         begin = 0
@@ -117,7 +117,7 @@ class LayerPacking(Packing):
     """Packs the layers of decoder-only models."""
 
     def layer(self, weights: LayerWeights, width: int) -> LayerStructure:
-        """Pack a layer, every head padded to a width, W^Q divided by √d_k."""
+        """Pack a layer, with every head padded to a width and W^Q divided by √d_k."""
         attention, network = weights.self_attention.divided().widened(width), weights.feed_forward
         inputs = [attention.query, *attention.shared]
         biases = [each.bias for each in inputs if each.bias is not None]
@@ -133,7 +133,7 @@ class LayerPacking(Packing):
 
 
 class KernelContexts:
-    """A decoder-only model, ready to read tokens into contexts with the compiled kernels."""
+    """A decoder-only model that reads tokens into contexts with the compiled kernels."""
 
     def __init__(self, model: DecoderOnly, precision: Precision, kernels: ContextKernels) -> None:
         config = self.config = model.config
@@ -143,14 +143,14 @@ class KernelContexts:
             config.max_positions,
             kernels.page,
         )
-        self.lock = threading.Lock()  # held while pages are handed out
+        self.lock = threading.Lock()  # held while pages are allocated
         self.structure = self.packed(model, precision)
         self.address = ctypes.addressof(self.structure)
         self.work = threading.local()
 
     @staticmethod
     def supports(config: DecoderOnlyConfig, weight: Tensor) -> bool:
-        """Return whether the kernels compute such a model: pre-norm, in float32 on a CPU."""
+        """Return whether the kernels support a model: pre-norm, in float32 on a CPU."""
         return config.norm == "pre" and weight.device.type == "cpu" and weight.dtype == torch.float32
 
     def packed(self, model: DecoderOnly, precision: Precision) -> ModelStructure:
@@ -188,7 +188,7 @@ class KernelContexts:
         return KernelContext(self, [], [])
 
     def new_page(self) -> Page:
-        """Return a page that nothing has been written to."""
+        """Return an empty page."""
         shape = self.structure
         return Page(unfilled(shape.num_layers, shape.key_value_heads, 2, shape.head_width, self.page_length))
 
@@ -205,7 +205,7 @@ class KernelContexts:
         return hidden[:, : self.config.d_model]
 
     def checked(self, context: Context, tokens: Sequence[int]) -> Piece:
-        """Refuse tokens for which there is no position, or that there are not."""
+        """Refuse tokens without a position or outside the vocabulary."""
         assert isinstance(context, KernelContext), "a context of another engine"
         refuse_overflow(context, len(tokens), self.max_positions)
         if min(tokens) < 0 or max(tokens) >= self.vocabulary:
@@ -213,7 +213,7 @@ class KernelContexts:
         return Piece(context, tokens)
 
     def read_rows(self, pieces: Sequence[Piece], hidden: Tensor) -> None:
-        """Read some pieces in one call; write their hidden states."""
+        """Read pieces in one call, and write their hidden states to `hidden`."""
         with self.lock:
             for piece in pieces:
                 piece.context.make_room(len(piece.tokens))
@@ -251,7 +251,7 @@ class KernelContexts:
         return logits[:, : self.vocabulary]
 
     def room(self, rows: int, longest: int, threads: int) -> int:
-        """Return the address of memory for the kernels to work in, of this thread and until its next call."""
+        """Return the address of working memory for the kernels, valid in this thread until the next call."""
         needed = self.kernels.room_for(self.address, rows, longest, threads)
         if not hasattr(self.work, "room") or self.work.room.numel() < needed:
             self.work.room = torch.empty(needed, dtype=torch.uint8)
@@ -259,7 +259,7 @@ class KernelContexts:
 
 
 def span(piece: Piece, tokens: array[int], first_row: int) -> SpanStructure:
-    """Return where the tokens of a piece are, and the pages of their context."""
+    """Return the location of a piece's tokens, and the pages of their context."""
     return SpanStructure(
         address(piece.context.addresses), address(tokens), len(piece.context.tokens), len(tokens), first_row
     )
@@ -270,7 +270,7 @@ def span(piece: Piece, tokens: array[int], first_row: int) -> SpanStructure:
 
 @torch.inference_mode()
 def try_out(path: str) -> None:
-    """Fail unless a library computes what torch does; it may also take the whole process down."""
+    """Fail unless a library computes the same as torch; it may also crash the process."""
     kernels = ContextKernels(ctypes.CDLL(path))
     torch.manual_seed(1)
     shape = {"vocabulary": 300, "layers": 2, "d_model": 72, "d_ff": 200, "max_positions": 100, "init_std": 0.1}
@@ -286,7 +286,7 @@ def try_out(path: str) -> None:
 
 
 def trial_reading(engine: ContextEngine) -> Tensor:
-    """Return log-probabilities after texts of several pages, one of them forked and cut."""
+    """Return log-probabilities after texts of several pages, including a fork and a cut."""
     first, second = engine.new_context(), engine.new_context()
     engine.read([first, second], [[*range(5, 85)], [7]])
     third = first.fork()

@@ -1,11 +1,11 @@
-"""The engine on compiled kernels: what `decode/torch_engine.py` computes, one call for a whole step.
+"""The engine on compiled kernels: computes the same as `decode/torch_engine.py`, in one call per step.
 
-Nothing is padded and nothing is moved. The memory of a batch is the tokens of its sentences one after the other;
-keys and values of the target stay in the block that their step has filled; a row's history says which row of each
-earlier step is its past. Sentences that leave and hypotheses that change places only change these lists.
+Nothing is padded or moved. The memory of a batch is the tokens of its sentences one after the other; keys and
+values of the target stay in the block that their step filled; a row's history says which row of each earlier step
+it continues. When sentences leave or hypotheses are reordered, only these lists change.
 
 Shapes: S sentences, W hypotheses of each, R = S·W rows, N source tokens of all sentences, T steps, V vocabulary,
-C best extensions of each sentence; d = d_model and h = all heads' width, padded to whole panels.
+C best extensions of each sentence; d = d_model and h = width of all heads, both padded to whole panels.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from sixfold.nn.layout import (
 from sixfold.text import SpecialIds
 
 Number = TypeVar("Number", int, float)
-POSITIONS = 64  # of which there is room at the start
+POSITIONS = 64  # initial capacity
 TRIAL_SOURCES = [[5, 6, 7, 8, 9, 4, 2], [11, 12, 2]]
 
 
@@ -56,7 +56,7 @@ class LayerPacking(Packing):
     """Packs the layers of encoders and decoders."""
 
     def attention(self, weights: AttentionWeights, width: int, norm: NormWeights) -> AttentionStructure:
-        """Pack an attention, every head padded to a width, W^Q divided by √d_k."""
+        """Pack an attention, with every head padded to a width and W^Q divided by √d_k."""
         scaled = weights.divided().widened(width)
         query, key, value = (self.whole_panels(part) for part in (scaled.query, scaled.key, scaled.value))
         output = F.pad(scaled.output.weight, [0, -scaled.output.weight.size(1) % self.panel])
@@ -88,7 +88,7 @@ class LayerPacking(Packing):
 
 
 class KernelEngine:
-    """A model ready to decode with the compiled kernels."""
+    """A model that decodes with the compiled kernels."""
 
     is_padded = False  # the sentences of a batch may have any lengths
 
@@ -124,11 +124,11 @@ class KernelEngine:
             attention_width=config.attention_width,
         )
         self.address = ctypes.addressof(self.structure)
-        self.positions: dict[int, int] = {}  # the addresses of the target positions' vectors
+        self.positions: dict[int, int] = {}  # addresses of the position vectors
 
     @staticmethod
     def supports(config: EncoderDecoderConfig, weight: Tensor) -> bool:
-        """Return whether the kernels compute such a model: the paper's layers, in float32 on a CPU."""
+        """Return whether the kernels support a model: the paper's layers, in float32 on a CPU."""
         is_plain = config.norm_kind == "layer" and config.activation == "relu" and not config.gated
         return is_plain and weight.device.type == "cpu" and weight.dtype == torch.float32
 
@@ -140,52 +140,52 @@ class KernelEngine:
         return stepper
 
     def position(self, step: int) -> int:
-        """Return the address of a target position's vector."""
+        """Return the address of a position vector."""
         if step not in self.positions:
             vector = self.model.target.positions(step, 1).detach()
             self.positions[step] = self.packing.keep(self.packing.padded(vector))
         return self.positions[step]
 
     def prediction(self) -> PredictionStructure:
-        """Return what the kernels are told to look at the vocabulary, but for the rows."""
+        """Return the arguments for predicting the next token, without the rows."""
         never = self.never_chosen
         return PredictionStructure(marks=never.data_ptr(), num_marks=never.numel(), end_mark=self.special.eos)
 
     def room(self, rows: int, positions: int) -> Tensor:
-        """Return memory for the kernels to work in."""
+        """Return working memory for the kernels."""
         return torch.empty(self.kernels.room_for(self.address, rows, positions), dtype=torch.uint8)
 
 
 def unfilled(*shape: int) -> Tensor:
-    """Return a tensor to be filled in, of the numbers that the kernels know."""
+    """Return an uninitialised float32 tensor."""
     return torch.empty(shape, dtype=torch.float32)
 
 
 def floats(count: int) -> array[float]:
-    """Return so many numbers to be filled in."""
+    """Return an array for this many floats."""
     return array("f", bytes(4 * count))
 
 
 def integers(count: int) -> array[int]:
-    """Return so many integers to be filled in."""
+    """Return an array for this many integers."""
     return array("q", bytes(8 * count))
 
 
 def address(numbers: array[Number]) -> int:
-    """Return where numbers are in memory."""
+    """Return the address of an array."""
     return numbers.buffer_info()[0]
 
 
 def layers(structures: list[LayerStructure]) -> ctypes.Array[LayerStructure]:
-    """Return layers as one piece of memory."""
+    """Return layers as one C array."""
     return (LayerStructure * len(structures))(*structures)
 
 
 class ForbiddenTokens:
-    """The tokens that may not follow each row, as the kernels read them from arrays that this object keeps."""
+    """The tokens that may not follow each row, in arrays for the kernels that this object keeps alive."""
 
     def __init__(self, forbidden: Forbidden) -> None:
-        self.addresses: tuple[int | None, ...] = (None, None, None)  # of the tokens, of begins and of ends
+        self.addresses: tuple[int | None, ...] = (None, None, None)  # of tokens, begins and ends
         if forbidden is not None:
             self.tokens = np.concatenate(forbidden)
             self.ends = np.cumsum([len(each) for each in forbidden])
@@ -194,7 +194,7 @@ class ForbiddenTokens:
 
 
 class Best:
-    """What the kernels find in a step: the best `count` extensions of each sentence, and how each row ends."""
+    """The result of a step: the best `count` extensions of each sentence, and each row's end."""
 
     def __init__(self, sentences: int, rows: int, count: int) -> None:
         self.count, extensions = count, sentences * count
@@ -202,23 +202,23 @@ class Best:
         self.log_totals, self.ends, self.most_probable = floats(rows), floats(rows), integers(rows)
 
     def tell(self, arguments: PredictionStructure) -> None:
-        """Say in the arguments of a call where to write it."""
+        """Set where a call writes the result."""
         arguments.count, arguments.log_totals = self.count, address(self.log_totals)
         arguments.scores, arguments.parents = address(self.scores), address(self.parents)
         arguments.tokens, arguments.favourites = address(self.tokens), address(self.most_probable)
         arguments.ends = address(self.ends)
 
     def extensions(self) -> Extensions:
-        """Return it as a search knows it."""
+        """Return the result for the search."""
         columns = self.scores.tolist(), self.parents.tolist(), self.tokens.tolist()
         return Extensions(*columns, self.ends.tolist(), self.most_probable.tolist())
 
 
 class KernelStepper:
-    """The decoding of one batch, as a search sees it.
+    """The decoding of one batch, for a search.
 
-    With a small model a step takes the kernels some 100 µs, so what they are told stays between steps: `arrange`
-    tells them of the rows, a step only of what is new.
+    With a small model a step takes only about 100 µs, so arguments are kept between steps: `arrange` sets those
+    that depend on the rows, and a step only those that change.
     """
 
     def __init__(self, engine: KernelEngine, sources: Sequence[list[int]]) -> None:
@@ -226,7 +226,7 @@ class KernelStepper:
         shape = engine.structure
         lengths = [len(source) for source in sources]
         self.lengths = torch.tensor(lengths)  # (S,)
-        self.begins = torch.tensor([0, *accumulate(lengths[:-1])])  # (S,): in the memory
+        self.begins = torch.tensor([0, *accumulate(lengths[:-1])])  # (S,), in the memory
         tokens = torch.tensor([*chain(*sources)])  # (N,)
         self.longest = padded_length(max(lengths))
         self.prompt_log_probabilities: list[float] = []
@@ -262,7 +262,7 @@ class KernelStepper:
         engine.kernels.encode(engine.address, ctypes.addressof(source))
 
     def arrange(self) -> None:
-        """Tell the kernels of the rows that there are and of the positions that the history has room for."""
+        """Set the arguments for the current rows and the capacity of the history."""
         (rows, capacity), newest, prediction = self.history.shape, self.newest, self.prediction
         newest.rows, newest.capacity, newest.width = rows, capacity, rows // self.lengths.numel()
         newest.history, newest.longest = self.history.data_ptr(), max(self.longest, capacity)
@@ -273,14 +273,14 @@ class KernelStepper:
         prediction.rows, prediction.width = rows, newest.width
 
     def make_room(self, rows: int, positions: int) -> None:
-        """Take memory for so many rows and positions, if there is less."""
+        """Make room for this many rows and positions."""
         if self.hidden_rows.size(0) < rows:
             self.hidden_rows = unfilled(rows, self.engine.structure.padded_d_model)
         if self.work.numel() < (needed := self.engine.kernels.room_for(self.engine.address, rows, positions)):
             self.work = torch.empty(needed, dtype=torch.uint8)
 
     def read(self, tokens: list[int]) -> None:
-        """Remember the newest tokens (R,); what the decoder makes of them stands in the first R `hidden_rows`."""
+        """Run the decoder on the newest tokens (R,), and write its output to the first R `hidden_rows`."""
         engine, newest, step = self.engine, self.newest, len(self.blocks)
         if step == newest.capacity:
             self.history = F.pad(self.history, [0, step])
@@ -300,7 +300,7 @@ class KernelStepper:
     def extend(
         self, tokens: list[int], scores: list[list[float]], count: int, forbidden: Forbidden = None
     ) -> Extensions:
-        """Return the best extensions of each sentence; many are found by torch."""
+        """Return the best extensions of each sentence; torch finds them if they are many."""
         engine, rows = self.engine, len(tokens)
         if count > engine.kernels.most_extensions:
             return best_of(self.logits(tokens, forbidden), scores, count, engine.special.eos)
@@ -314,7 +314,7 @@ class KernelStepper:
         return best.extensions()
 
     def logits(self, tokens: list[int], forbidden: Forbidden = None) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the logits (rows, V and a surplus) and the log of their sum (rows,), some sentences at a time."""
+        """Yield the logits (rows, V padded) and the log of their sum (rows,), some sentences at a time."""
         self.read(tokens)
         width, begin = self.newest.width, 0
         sentences = max(1, PIECE // (self.engine.vocabulary * width))
@@ -340,7 +340,7 @@ class KernelStepper:
         order = torch.tensor(rows)
         self.history = self.history.index_select(0, order)
         if sentences is not None:
-            kept = order if sentences == rows else torch.tensor(sentences)  # the same where each has one row
+            kept = order if sentences == rows else torch.tensor(sentences)  # the same if each sentence has one row
             self.begins, self.lengths = self.begins.index_select(0, kept), self.lengths.index_select(0, kept)
         self.arrange()
 
@@ -366,7 +366,7 @@ def try_out(path: str) -> None:
 
 
 def trial_steps(engine: Engine) -> Tensor:
-    """Return log-probabilities after some steps with several hypotheses, some tokens forbidden."""
+    """Return log-probabilities after steps with several hypotheses and some forbidden tokens."""
     begin = SpecialIds().bos
     stepper = engine.start(TRIAL_SOURCES, [[begin], [begin]])
     stepper.step([begin, begin])

@@ -1,4 +1,4 @@
-"""Work that does not fit into memory is done in halves."""
+"""Halve a batch that does not fit in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def in_halves(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]) -> list[Result]:
-    """Return the results of the items in order; when memory runs out, halve the batch and go on."""
+    """Return the results of the items in order, halving the batch when memory runs out."""
     try:
         return work(items)
     except (MemoryError, RuntimeError) as error:
@@ -24,6 +24,6 @@ def in_halves(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[It
                 "There is not enough memory for a single text.",
                 "Use a narrower beam, a shorter context, or a smaller model.",
             ) from error
-    # Outside the handler, so that the error no longer holds the memory of what failed.
+    # Outside the handler, so that the error no longer references the memory of the failed attempt.
     middle = len(items) // 2
     return in_halves(work, items[:middle]) + in_halves(work, items[middle:])

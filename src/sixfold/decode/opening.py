@@ -1,4 +1,4 @@
-"""What a command reads of a model folder: models, tokenizer and description, all of one training."""
+"""Open a model folder: models, tokenizer and description, all of the same training run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sixfold.models.folder import ModelInfo, load_info, load_members
 
 AnyKind = TypeVar("AnyKind")  # of tokenizer
 
-COMMANDS = {  # of each task: what runs its models
+COMMANDS = {  # the command for each task
     task: f"sixfold {task}" for task in ("translate", "generate", "classify", "tag", "answer", "fill", "embed")
 }
 
@@ -24,7 +24,7 @@ COMMANDS = {  # of each task: what runs its models
 def read_folder(
     folder: Path, task: str, load_tokenizer: Callable[[Path, ModelInfo], AnyKind]
 ) -> tuple[list[nn.Module], AnyKind, ModelInfo]:
-    """Read the models of a folder, their tokenizer and their description; the folder must be of this task."""
+    """Read the models of a folder, their tokenizer and their description; refuse a folder of another task."""
     info = load_info(folder)
     refuse_other_task(folder, info, task)
     try:
@@ -32,23 +32,23 @@ def read_folder(
     except ModelFolderError:
         if load_info(folder) == info:
             raise
-        return read_folder(folder, task, load_tokenizer)  # a training replaced the model in between
+        return read_folder(folder, task, load_tokenizer)  # a training run replaced the model in between
     return models, tokenizer, info
 
 
 def refuse_other_task(folder: Path, info: ModelInfo, task: str) -> None:
-    """Refuse a folder of another task, and say which command runs it."""
+    """Refuse a folder of another task, and name the command for it."""
     if info.task != task:
         command = COMMANDS.get(info.task)
         raise ModelFolderError(
-            f"{folder} holds a model for the task {info.task!r}, not for {task!r}.",
-            f"{command} {folder}" if command else "It may be of a later version of sixfold.",
+            f"{folder} has a model for the task {info.task!r}, not for {task!r}.",
+            f"{command} {folder}" if command else "It may be from a later version of sixfold.",
         )
 
 
 def ready_device(name: str, precision: Precision) -> str:
-    """Return the device to compute on, or refuse a precision that would not work there."""
-    torch.set_num_threads(min(torch.get_num_threads(), num_cores()))  # more than are allowed would only wait
+    """Return the device to compute on; refuse a precision that does not work there."""
+    torch.set_num_threads(min(torch.get_num_threads(), num_cores()))  # more than the allowed cores would only wait
     device = choose_device(name)
     if precision == "int8" and device != "cpu":
         raise ConfigError(f"int8 is for the CPU, but the device is {device}.", "Leave it out, or add --device cpu")

@@ -1,6 +1,6 @@
-"""Weights in the order that the compiled kernels read them in.
+"""Weights in the memory layout of the compiled kernels.
 
-Sizes are padded with zeros: outputs and inputs of a matrix to whole panels, heads to whole vectors.
+They are padded with zeros: outputs and inputs of a matrix to whole panels, heads to whole vectors.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sixfold.nn.layout import Linear, NormWeights
 
 
 class Packing:
-    """The weights of a model, packed one after the other."""
+    """Packs the weights of a model."""
 
     def __init__(self, panel: int, precision: Precision) -> None:
         self.panel, self.precision = panel, precision
-        self.kept: list[Tensor] = []  # what structures point to
+        self.kept: list[Tensor] = []  # tensors that the structures point to
 
     def keep(self, x: Tensor) -> int:
         """Keep a tensor and return its address."""
@@ -34,11 +34,11 @@ class Packing:
         return F.pad(rows, [0, missing]) if missing else rows.contiguous()
 
     def vector(self, x: Tensor) -> int:
-        """Return the address of a vector, padded with zeros."""
+        """Pack a vector, padded with zeros, and return its address."""
         return self.keep(self.padded(x.detach().float()))
 
     def norm(self, norm: NormWeights | None) -> NormStructure:
-        """Pack a norm; nothing, where there is none."""
+        """Pack a norm, if there is one."""
         if norm is None:
             return NormStructure()
         bias = None if norm.bias is None else self.vector(norm.bias)
@@ -63,7 +63,7 @@ class Packing:
         return MatrixStructure(self.keep(panels.transpose(1, 2)), scale, self.vector(bias), inputs, outputs)
 
     def projection(self, weight: Tensor) -> MatrixStructure:
-        """Pack the projection (V, d) to the vocabulary, padded to whole blocks that are never chosen."""
+        """Pack the projection (V, d) to logits, padded to whole blocks with tokens that are never chosen."""
         weight = weight.detach()
         surplus = -weight.size(0) % BLOCK
         bias = F.pad(weight.new_zeros(weight.size(0)), [0, surplus], value=UNSEEN)

@@ -1,4 +1,4 @@
-"""Rules: each forbids some next tokens. The others keep their log-probability, so scores stay the model's."""
+"""Rules that forbid next tokens; the other tokens keep their log-probabilities, so scores stay the model's."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from sixfold.decode.search import TokenSet
 from sixfold.text.spelling import Spelling, begun
 from sixfold.text.words import joins, occurs
 
-SOME_LETTER = "\u0300"  # stands for any character that makes a word longer; no phrase begins with it
-CHARACTER_BYTES = 4  # the most that one takes
+SOME_LETTER = "\u0300"  # represents any character that continues a word; no phrase begins with it
+CHARACTER_BYTES = 4  # the most bytes of a character
 
 
 NOTHING: TokenSet = np.array([], dtype=np.int64)
 
 
 class MinLength:
-    """No end before so many tokens, the end token not counted."""
+    """No end before a minimum number of tokens."""
 
     def __init__(self, length: int, eos: int) -> None:
         self.length, self.end = length, token_set([eos])
 
     def forbidden(self, tokens: Sequence[int]) -> TokenSet:
-        """Forbid the end while too little is written."""
+        """Forbid the end while the output is too short."""
         return self.end if len(tokens) < self.length else NOTHING
 
 
 class NoRepeat:
-    """No n tokens in a row twice."""
+    """No sequence of n tokens twice."""
 
     def __init__(self, n: int) -> None:
         self.n = n
 
     def forbidden(self, tokens: Sequence[int]) -> TokenSet:
-        """Forbid each token that once came after the newest n-1."""
+        """Forbid each token that has followed the latest n-1 tokens before."""
         newest = tokens[len(tokens) - self.n + 1 :]
         places = range(len(tokens) - self.n + 1)
         return token_set(tokens[i + self.n - 1] for i in places if tokens[i : i + self.n - 1] == newest)
 
 
 class ForcedPrefix:
-    """The text begins with given text, in whatever tokens; the prefix may end inside a word."""
+    """The output begins with a given text, however it is tokenized; the prefix may end inside a word."""
 
     def __init__(self, prefix: str, spelling: Spelling) -> None:
-        self.prefix = b" " + prefix.encode()  # every text begins with a space, which is not shown
+        self.prefix = b" " + prefix.encode()  # every output begins with a space, which is not shown
         self.spelling = spelling
-        self.known: dict[int, TokenSet] = {}  # by how much of the prefix is written
+        self.known: dict[int, TokenSet] = {}  # by the number of prefix bytes so far
 
     def forbidden(self, tokens: Sequence[int]) -> TokenSet:
-        """Forbid every token that would not go on with the prefix."""
+        """Forbid every token that does not continue the prefix."""
         done = sum(len(self.spelling[token]) for token in tokens)
         if done >= len(self.prefix):
             return NOTHING
@@ -65,11 +65,11 @@ class ForcedPrefix:
 
 
 class ForbiddenWords:
-    """No forbidden phrase ever stands in the text as words of its own, in whatever tokens it would be spelled.
+    """No output contains a forbidden phrase as whole words, however it is tokenized.
 
-    A token that ends with the phrase is forbidden even if a longer word could come of it ("dog" forbids to spell
-    "dogs" as "dog" and "s"): else a search is led to that word only to mangle it. All that matters of a text is
-    how much of a phrase stands at its end, so the sets of forbidden tokens are few, and are kept.
+    A token that completes the phrase is forbidden even if a longer word could follow ("dog" forbids "dogs" as
+    "dog" and "s"): otherwise the search would be led to that word and then have to change it. Only the part of a
+    phrase at the end of the text matters, so there are few sets of forbidden tokens, and they are cached.
     """
 
     def __init__(self, phrases: Sequence[str], spelling: Spelling) -> None:
@@ -80,7 +80,7 @@ class ForbiddenWords:
         self.known: dict[tuple[str, bytes], TokenSet] = {}  # by the end of the text
 
     def forbidden(self, tokens: Sequence[int]) -> TokenSet:
-        """Forbid each token after which a phrase would stand in the text."""
+        """Forbid each token that would complete a phrase."""
         text, rest = context = self.context(tokens)
         if context not in self.known:
             new = [begun(rest + own)[0] for own in self.spelling] if rest else self.texts
@@ -90,7 +90,7 @@ class ForbiddenWords:
         return self.known[context]
 
     def context(self, tokens: Sequence[int]) -> tuple[str, bytes]:
-        """Return the end of the text, as far as it matters, and the bytes of an unfinished character."""
+        """Return the relevant end of the text, and the bytes of an incomplete character."""
         tail = b""
         for token in reversed(tokens):
             tail = self.spelling[token] + tail
@@ -104,7 +104,7 @@ class ForbiddenWords:
         return SOME_LETTER if text and joins(text[-1], text[-1]) else "", rest
 
     def is_forbidden(self, text: str) -> bool:
-        """Say whether a phrase stands in a text."""
+        """Return whether a text contains a forbidden phrase."""
         return any(occurs(phrase, text) for phrase in self.phrases)
 
 

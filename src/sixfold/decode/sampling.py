@@ -1,4 +1,4 @@
-"""Random draws: each step of an output draws its next token, and never goes back.
+"""Sampling: each step draws the next token of an output at random.
 
 Shapes: R rows, V vocabulary.
 """
@@ -20,15 +20,15 @@ FEW = 256  # tokens, among which nearly always are all that top_p leaves; sortin
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which tokens may be drawn, and how often: temperature first, then each of the others narrows the choice."""
+    """How tokens are sampled: first the temperature applies, then each of the others narrows the choice."""
 
     temperature: float
-    top_k: int = 0  # the k most probable; 0: all
-    top_p: float = 1.0  # of these the most probable whose probabilities reach p together
-    min_p: float = 0.0  # of these the ones that are at least p times as probable as the most probable
+    top_k: int = 0  # the k most probable tokens; 0: all
+    top_p: float = 1.0  # of these, the most probable whose probabilities add up to p
+    min_p: float = 0.0  # of these, those at least p times as probable as the most probable
 
     def weights(self, log_probs: Tensor) -> Tensor:
-        """Return the weights (R, V) to draw by; those of one row need not sum to 1."""
+        """Return the unnormalised probabilities (R, V) to sample from."""
         weights = (log_probs.double() / self.temperature).softmax(dim=-1)
         if self.top_k or self.top_p < 1:
             weights = self.most_probable(weights, self.top_k or FEW)
@@ -52,31 +52,31 @@ class Sampling:
         return found
 
     def without_improbable(self, weights: Tensor) -> Tensor:
-        """Return the weights without those that `min_p` leaves out."""
+        """Return the weights without those that `min_p` excludes."""
         if not self.min_p:
             return weights
         return weights.masked_fill(weights < self.min_p * weights.amax(dim=-1, keepdim=True), 0)
 
 
 def drawn(weights: Tensor, numbers: Sequence[float]) -> Tensor:
-    """Draw a token (R,) for each row by a number from 0 to 1 and the running sum of the weights."""
+    """Draw a token (R,) for each row by inverse transform: a number from 0 to 1 and the cumulative weights."""
     sums = weights.cumsum(dim=-1)
     total = sums[:, -1]
     wanted = torch.tensor(numbers, dtype=sums.dtype, device=sums.device) * total
     below_total = torch.minimum(wanted, torch.nextafter(total, torch.zeros_like(total)))
-    # A row that may not go on at all has no sum: whatever it draws has the log-probability NEVER.
+    # The weights of a row with no allowed token sum to 0: whatever it draws has the log-probability NEVER.
     return torch.searchsorted(sums, below_total[:, None], right=True)[:, 0].clamp_max(sums.size(1) - 1)
 
 
 class Sampler:
-    """Draws tokens; each text has its own random numbers, so that its company does not matter.
+    """Draws tokens; each text has its own random numbers, so that the other texts of a batch do not matter.
 
-    `places` are the place of each row's text in the input and the number of its draw.
+    `places` are, for each row, the position of its text in the input and the index of the sample.
     """
 
     def __init__(self, sampling: Sampling, seed: int, places: Sequence[tuple[int, int]]) -> None:
         self.sampling = sampling
-        # A counter's high words are never reached by counting, so no two streams overlap.
+        # Counting never reaches the counter's high words, so streams do not overlap.
         self.streams = [
             np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, draw, place])) for place, draw in places
         ]
@@ -88,13 +88,13 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Draws:
-    """The strategy of a search that draws; log-probabilities are the model's, whatever the draws followed."""
+    """The strategy of sampling; log-probabilities are the model's, not those of the sampling distribution."""
 
     sampler: Sampler
     eos: int
 
     def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
-        """Return one token for each output; at its length limit, the end."""
+        """Return one token for each output, or the end at its length limit."""
         log_probs = stepper.step([beam.prefixes[0][-1] for beam in beams], forbidden)
         drawn = self.sampler(log_probs, [beam.sentence for beam in beams]).tolist()
         tokens = [self.eos if beam.is_at_limit else token for beam, token in zip(beams, drawn, strict=True)]

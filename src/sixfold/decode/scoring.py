@@ -1,4 +1,4 @@
-"""The log-probability a model gives to translations that are already there, as a whole and token by token.
+"""The log-probability of given translations under a model, in total and per token.
 
 Shapes: B pairs, M source positions, T target positions, V vocabulary.
 """
@@ -17,29 +17,31 @@ from sixfold.decode.token_budget import of_one_length
 from sixfold.models.ensemble import Ensemble
 from sixfold.text import SpecialIds
 
-WIDTH = 4  # a pair takes as much memory as so many hypotheses
+WIDTH = 4  # a pair takes as much memory as this many hypotheses
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a model thinks of one given translation."""
+    """The score of one given translation."""
 
-    log_probability: float  # of all its tokens and its end token
-    num_tokens: int  # its end token included
-    is_cut: bool = False  # a side was longer than a model reads at once, and its end is not scored
+    log_probability: float  # of all tokens and the end token
+    num_tokens: int  # end token included
+    is_cut: bool = False  # a side was truncated to the model's input limit
 
 
 @dataclass(frozen=True)
 class TokenScore:
-    """What a model thinks of one token of a translation, given those before it."""
+    """The score of one token, given those before it."""
 
     token: int
     log_probability: float
-    alternatives: tuple[tuple[int, float], ...]  # the most probable tokens here and their log-probabilities
+    alternatives: tuple[
+        tuple[int, float], ...
+    ]  # the most probable tokens at this position and their log-probabilities
 
 
 class Scorer:
-    """Models whose averaged probabilities are asked for; texts are token ids without special ones."""
+    """Scores token ids (without special tokens) with the averaged probabilities of models."""
 
     def __init__(self, models: Sequence[nn.Module], special: SpecialIds) -> None:
         self.model = models[0] if len(models) == 1 else Ensemble(models)
@@ -94,7 +96,7 @@ def score_ids(
 def forced_batch(
     model: nn.Module, special: SpecialIds, sources: Sequence[list[int]], targets: Sequence[list[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return source (B, M), the decoder's input (B, T) and what it should answer (B, T), special tokens added."""
+    """Return source (B, M), the decoder's input (B, T) and its targets (B, T), with special tokens added."""
     device = next(model.parameters()).device
     rows = (
         [[*ids, special.eos] for ids in sources],

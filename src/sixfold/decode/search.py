@@ -1,9 +1,9 @@
-"""Search: from a stepper to finished outputs. It knows no model, no text and no tensors.
+"""Search: from a stepper to finished outputs. It is independent of models, text and tensors.
 
-A `Search` is a state machine: each `step` extends every unfinished sentence by one token, and sentences that are
-finished leave the batch. A strategy says which candidates there are and which of them go on: the best ones (this
-file), random draws (`sampling.py`) or those that come nearer to required phrases (`constraints.py`). Greedy search
-is a beam of one.
+A `Search` is a state machine: each `step` extends every unfinished sentence by one token, and finished sentences
+leave the batch. A strategy proposes candidates and chooses which of them continue: the best ones (this file),
+random samples (`sampling.py`) or those that approach required phrases (`constraints.py`). Greedy search is a beam
+of one.
 
 Shapes: S sentences still being searched, K hypotheses of each, R = S·K rows, V vocabulary, C candidates of each
 sentence.
@@ -28,31 +28,31 @@ Number = TypeVar("Number", float, "Tensor")
 TokenSet = NDArray[np.int64]  # distinct tokens, ascending
 Forbidden = Sequence[TokenSet] | None  # what may not follow each row, if anything
 ShouldStop = Callable[[], bool]
-Meaning = Callable[[Sequence[int]], Hashable]  # what an output says; by default its tokens
+Meaning = Callable[[Sequence[int]], Hashable]  # what makes outputs equal; by default their tokens
 
 
 class Stopped(Exception):
-    """Nobody waits for the result any more."""
+    """The search was stopped because its result is no longer needed."""
 
 
 class Extensions(NamedTuple):
-    """What a search needs to know of a step: the best ways to go on with each sentence, and how each row ends.
+    """The result of a step for a search: the best extensions of each sentence, and the end of each row.
 
-    The columns are flat, one sentence after the other: a list for each would cost more than looking at it.
+    The columns are flat, one sentence after the other, because a list per sentence would cost more than using it.
     """
 
     scores: list[float]  # (S·C), each sentence's best first: log-probabilities of all tokens
-    parents: list[int]  # (S·C): which of the sentence's rows
+    parents: list[int]  # (S·C): index of the sentence's row
     tokens: list[int]  # (S·C)
     ends: list[float]  # (R,): log-probability of the end token
     most_probable: list[int]  # (R,): token
 
 
 class Stepper(Protocol):
-    """What a search sees of a model: rows of tokens that it remembers, the same number for each sentence.
+    """The search's interface to a model: it keeps rows of tokens, the same number for each sentence.
 
-    In both ways to step, `forbidden` are the tokens that may not follow each row: their log-probability is NEVER,
-    and that of the others stays as it is.
+    In `step` and `extend`, `forbidden` are the tokens that may not follow each row: their log-probability is
+    NEVER, and the others are unchanged.
     """
 
     prompt_log_probabilities: list[float]  # of each sentence's prompt after its first token
@@ -70,7 +70,7 @@ class Stepper(Protocol):
 
 
 class Rule(Protocol):
-    """Something that forbids tokens, such as those that would write a forbidden word."""
+    """A rule that forbids tokens, such as those that would complete a forbidden word."""
 
     def forbidden(self, tokens: Sequence[int]) -> TokenSet:
         """Return which tokens may not follow an unfinished output."""
@@ -78,7 +78,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished output: its tokens end with the end token, which also counts in the log-probabilities."""
+    """A finished output, whose tokens and log-probabilities include the end token."""
 
     tokens: tuple[int, ...]
     log_probability: float
@@ -88,7 +88,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class BeamOptions:
-    """How wide to search and what to prefer."""
+    """The options of a beam search."""
 
     beam: int = 4
     alpha: float = 0.6
@@ -96,45 +96,47 @@ class BeamOptions:
 
     @property
     def num_candidates(self) -> int:
-        """How many extensions of a sentence to look at.
+        """The number of extensions of a sentence to consider.
 
-        Of 2K at most K end, one for each parent, so at least K remain to go on with. A beam of one is greedy:
-        where its best extension is the end, nothing goes on.
+        At most K of 2K end, one for each parent, so at least K remain to continue. A beam of one is greedy: if its
+        best extension is the end, nothing continues.
         """
         return 2 * self.beam if self.beam > 1 else 1
 
 
 class Candidate(NamedTuple):
-    """One way to go on with one hypothesis."""
+    """One extension of one hypothesis."""
 
     score: float  # log-probability of all tokens
-    parent: int  # which of the sentence's hypotheses
+    parent: int  # index of the sentence's hypothesis
     token: int
     is_cut: bool = False  # the length limit ended it, not the model
 
 
-NEW_CANDIDATE = partial(tuple.__new__, Candidate)  # of its four fields in a tuple: a third of the time of a call
+NEW_CANDIDATE = partial(
+    tuple.__new__, Candidate
+)  # from a tuple of its four fields: takes a third of the time of a call
 
 
 @dataclass(slots=True)
 class Beam:
-    """The search of one sentence: its unfinished hypotheses, best first, and the best finished ones."""
+    """The search state of one sentence: its unfinished hypotheses, best first, and the best finished ones."""
 
-    sentence: int  # which input
-    limit: int  # the most tokens an output may have, end token included
+    sentence: int  # index of the input
+    limit: int  # maximum number of tokens of an output, end token included
     prompt_length: int
     prefixes: list[list[int]]  # prompt included
-    scores: list[float]  # their log-probabilities; NEVER for a row that only fills the beam
-    parents: list[int] = field(default_factory=lambda: [0])  # the rows of the step before that these came from
+    scores: list[float]  # log-probabilities of the prefixes; NEVER for a row that only fills the beam
+    parents: list[int] = field(default_factory=lambda: [0])  # their rows in the previous step
     finished: list[Hypothesis] = field(default_factory=list)
-    last_length: int = field(init=False)  # of a prefix that may be extended by another token than the end
+    last_length: int = field(init=False)  # longest prefix that may be extended by a token other than the end
 
     def __post_init__(self) -> None:
         self.last_length = self.prompt_length + self.limit - 2
 
     @property
     def length(self) -> int:
-        """The number of tokens that the next step's extensions have, the prompt not counted."""
+        """The number of tokens of the next step's extensions, without the prompt."""
         return len(self.prefixes[0]) - self.prompt_length + 1
 
     @property
@@ -143,11 +145,11 @@ class Beam:
         return len(self.prefixes[0]) > self.last_length
 
     def output(self, row: int) -> list[int]:
-        """Return what a hypothesis has written so far."""
+        """Return the output of a hypothesis so far."""
         return self.prefixes[row][self.prompt_length :]
 
     def finish(self, candidate: Candidate, options: BeamOptions, meaning: Meaning) -> None:
-        """Keep a finished output if it is one of the n best; of those that mean the same, only the best."""
+        """Keep a finished output if it is one of the n best; of equal outputs only the best."""
         tokens = (*self.output(candidate.parent), candidate.token)
         self.finished.append(finished_hypothesis(tokens, candidate.score, options.alpha, candidate.is_cut))
         self.finished.sort(key=lambda each: -each.score)
@@ -165,9 +167,9 @@ class Beam:
         self.parents = [each.parent for each in chosen]
 
     def can_still_win(self, options: BeamOptions) -> bool:
-        """Return whether the best unfinished hypothesis could still enter the n best.
+        """Return whether the best unfinished hypothesis could still be one of the n best.
 
-        Log-probabilities only fall and the penalty is largest at the length limit, so this bound is exact.
+        Log-probabilities only decrease and the penalty is largest at the length limit, so this bound is valid.
         """
         if len(self.finished) < options.n_best:
             return self.scores[0] > NEVER
@@ -176,11 +178,11 @@ class Beam:
 
 @dataclass(frozen=True)
 class BeamStep:
-    """One step of one sentence: its best extensions, best first. Those that went on are, in this order, the
+    """One step of one sentence, with its best extensions, best first. Those that continue are, in this order, the
     parents of the next step.
     """
 
-    sentence: int  # which input
+    sentence: int  # index of the input
     length: int  # tokens of the extended hypotheses
     parents: tuple[int, ...]
     tokens: tuple[int, ...]
@@ -193,7 +195,7 @@ Watch = Callable[[BeamStep], None]
 
 
 class Strategy(Protocol):
-    """Which candidates there are in a step, and what becomes of them."""
+    """Proposes the candidates of a step, and chooses among them."""
 
     @property
     def eos(self) -> int:
@@ -203,18 +205,18 @@ class Strategy(Protocol):
         """Step all hypotheses; return the candidates of each sentence, best first."""
 
     def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-        """Return the candidates of a sentence that are finished, and those that go on."""
+        """Return the candidates of a sentence that are finished, and those that continue."""
 
 
 @dataclass(frozen=True)
 class BestFirst:
-    """The strategy of beam search (section 6.1): the most probable extensions go on."""
+    """The strategy of beam search (section 6.1): the most probable extensions continue."""
 
     options: BeamOptions
     eos: int
 
     def candidates(self, stepper: Stepper, beams: Sequence[Beam], forbidden: Forbidden) -> list[list[Candidate]]:
-        """Return the best extensions of each sentence; at its length limit, the ends of its hypotheses."""
+        """Return the best extensions of each sentence, or the ends of its hypotheses at its length limit."""
         newest = [prefix[-1] for beam in beams for prefix in beam.prefixes]
         found = stepper.extend(newest, [beam.scores for beam in beams], self.options.num_candidates, forbidden)
         candidates = candidates_of(found, len(beams))
@@ -225,30 +227,30 @@ class BestFirst:
         return candidates
 
     def forced_ends(self, beam: Beam, found: Extensions, rows: slice) -> list[Candidate]:
-        """Return the end of each hypothesis, best first; where the model would have gone on, it is cut."""
+        """Return the end of each hypothesis, best first; it counts as cut if the model would have continued."""
         of_rows = enumerate(zip(beam.scores, found.ends[rows], found.most_probable[rows], strict=True))
         ends = [Candidate(score + end, row, self.eos, best != self.eos) for row, (score, end, best) in of_rows]
         return sorted(ends, key=lambda each: -each.score)
 
     def choose(self, beam: Beam, candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:  # noqa: ARG002
-        """Finish the candidates that end and go on with the K best of the others.
+        """Finish the candidates that end and continue with the K best of the others.
 
-        To end, a candidate must be among the K best of all, as it must to go on.
+        To end, a candidate must be among the K best of all.
         """
         return best_first(candidates, self.eos, self.options.beam)
 
 
 def best_first(candidates: list[Candidate], eos: int, width: int) -> tuple[list[Candidate], list[Candidate]]:
-    """Return those of the first candidates that end, and the first ones of the others; none that is impossible."""
+    """Return the first candidates that end, and the first ones of the others, without impossible ones."""
     possible = [each for each in candidates if each.score > NEVER]
     ended = [each for each in possible[:width] if each.token == eos]
     return ended, [each for each in possible if each.token != eos][:width]
 
 
 class Search:
-    """The search of a batch: `step` until `is_done`, then `results`.
+    """The search of a batch: call `step` until `is_done`, then `results`.
 
-    The stepper starts with one row for each sentence, and has K after the first step.
+    The stepper starts with one row per sentence, and has K per sentence after the first step.
     """
 
     def __init__(
@@ -262,7 +264,7 @@ class Search:
         watch: Watch | None = None,
         meaning: Meaning = tuple,
     ) -> None:
-        """Begin each output after its prompt; `limits` bounds its tokens, the end token included."""
+        """Begin each output after its prompt; `limits` bounds its tokens, end token included."""
         self.stepper, self.strategy, self.options = stepper, strategy, options
         self.rules, self.watch, self.meaning = rules, watch, meaning
         self.beams = [
@@ -273,16 +275,16 @@ class Search:
 
     @property
     def is_done(self) -> bool:
-        """Whether no unfinished hypothesis can become one of the n best any more."""
+        """Whether no unfinished hypothesis can still become one of the n best."""
         return not self.alive
 
     @property
     def results(self) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each sentence, best first; none where the rules allow none."""
+        """The n best hypotheses of each sentence, best first; none if the rules allow none."""
         return [beam.finished for beam in self.beams]
 
     def run(self, should_stop: ShouldStop | None = None) -> list[list[Hypothesis]]:
-        """Step to the end, or raise `Stopped` when nobody waits for it any more."""
+        """Step to the end; raise `Stopped` when `should_stop` says so."""
         while not self.is_done:
             if should_stop is not None and should_stop():
                 raise Stopped
@@ -296,7 +298,7 @@ class Search:
         is_single, eos = self.options.beam == 1 and self.watch is None, self.strategy.eos
         for place, (beam, candidates) in enumerate(zip(self.alive, found, strict=True)):
             score, _, token, _ = candidates[0]
-            if is_single and token != eos and score > NEVER:  # nearly every step of a greedy search or a draw
+            if is_single and token != eos and score > NEVER:  # nearly every step of greedy search or sampling
                 beam.prefixes[0].append(token)
                 beam.scores[0] = score
             else:
@@ -306,7 +308,7 @@ class Search:
             self.close_up(width, stay)
 
     def advance(self, beam: Beam, candidates: list[Candidate]) -> None:
-        """Finish the candidates that end, and go on with those that are chosen."""
+        """Finish the candidates that end, and continue with those chosen."""
         ended, going_on = self.strategy.choose(beam, candidates)
         for candidate in ended:
             beam.finish(candidate, self.options, self.meaning)
@@ -315,14 +317,14 @@ class Search:
         beam.go_on(going_on, self.options.beam)
 
     def forbidden(self) -> list[TokenSet] | None:
-        """Return which tokens the rules forbid each row; None if there are no rules."""
+        """Return the tokens that the rules forbid for each row; None if there are no rules."""
         if not self.rules:
             return None
         outputs = (beam.output(row) for beam in self.alive for row in range(len(beam.prefixes)))
         return [union([rule.forbidden(output) for rule in self.rules]) for output in outputs]
 
     def close_up(self, width: int, stay: list[bool]) -> None:
-        """Let finished sentences leave the batch, which had `width` rows for each, and reorder the rest."""
+        """Remove finished sentences from the batch, which had `width` rows for each, and reorder the rest."""
         all_stay = all(stay)
         places = [*range(len(stay))] if all_stay else closed_up(stay)
         rows = [place * width + parent for place in places for parent in self.alive[place].parents]
@@ -337,12 +339,12 @@ def length_penalty(length: Number, alpha: float) -> Number:
 
 
 def finished_hypothesis(tokens: tuple[int, ...], total: float, alpha: float, is_cut: bool) -> Hypothesis:
-    """Return the hypothesis with its score."""
+    """Return a hypothesis with its score."""
     return Hypothesis(tokens, total, total / length_penalty(len(tokens), alpha), is_cut)
 
 
 def distinct(found: Sequence[Hypothesis], meaning: Meaning) -> list[Hypothesis]:
-    """Return the first of all hypotheses that mean the same, in order."""
+    """Return the first of each group of equal hypotheses, in order."""
     first: dict[Hashable, Hypothesis] = {}
     for each in found:
         first.setdefault(meaning(each.tokens), each)
@@ -357,7 +359,7 @@ def candidates_of(found: Extensions, sentences: int) -> list[list[Candidate]]:
 
 
 def closed_up(stay: Sequence[bool]) -> list[int]:
-    """Return which sentences stay, in an order that moves few of them: the last ones fill the gaps."""
+    """Return the sentences that stay, in an order that moves few of them: the last ones fill the gaps."""
     count = sum(stay)
     last = [i for i in range(count, len(stay)) if stay[i]]
     return [i if stay[i] else last.pop() for i in range(count)]
@@ -369,7 +371,7 @@ def union(sets: Sequence[TokenSet]) -> TokenSet:
 
 
 def seen(beam: Beam, candidates: list[Candidate], ended: list[Candidate], going_on: list[Candidate]) -> BeamStep:
-    """Return what a watcher is told of a step, before the beam goes on."""
+    """Return the description of a step for a watcher, before the beam continues."""
     return BeamStep(
         sentence=beam.sentence,
         length=beam.length,

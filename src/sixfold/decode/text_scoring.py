@@ -1,7 +1,7 @@
-"""The log-probability that a decoder-only model gives to a text, token by token.
+"""The log-probability of a text under a decoder-only model, token by token.
 
-A text that is longer than the context is read in windows that overlap by half: all tokens but those of the first
-window have at least half a context before them.
+A text longer than the context is read in windows that overlap by half: all tokens except those of the first window
+have at least half a context before them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sixfold.callbacks import OnProgress, no_progress
 from sixfold.decode.contexts import ContextEngine
 from sixfold.decode.scoring import TokenScore, token_scores
 
-TOKENS_AT_ONCE = 1024  # in one call of the engine, unless a window is longer
+TOKENS_AT_ONCE = 1024  # per call of the engine, unless a window is longer
 LOGITS_AT_ONCE = 1 << 23
 
 
 @dataclass(frozen=True)
 class TextScore:
-    """What a model thinks of one text, from its first token to the one that ends it."""
+    """The score of one text, from its first token to the end token."""
 
     num_bytes: int  # of the text in UTF-8
     tokens: tuple[int, ...] = field(repr=False)  # the end token included
@@ -31,12 +31,12 @@ class TextScore:
 
     @property
     def log_probability(self) -> float:
-        """Of the whole text."""
+        """The log-probability of the whole text."""
         return math.fsum(self.log_probabilities)
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens were scored."""
+        """The number of scored tokens."""
         return len(self.tokens)
 
     @property
@@ -46,29 +46,29 @@ class TextScore:
 
     @property
     def bits_per_byte(self) -> float:
-        """How many bits a byte of text takes: comparable between tokenizers."""
+        """The bits per byte of text, which are comparable between tokenizers."""
         return bits_per_byte(-self.log_probability, self.num_bytes)
 
     @property
     def perplexity(self) -> float:
-        """How many equally probable tokens the model seems to choose among: for models of one tokenizer."""
+        """The perplexity per token, which is comparable between models with the same tokenizer."""
         return perplexity(self.log_probability, self.num_tokens)
 
 
 def bits_per_byte(negative_log_probability: float, num_bytes: int) -> float:
-    """Return how many bits a model needs for a byte of text, from natural logarithms; lower is better."""
+    """Return the bits per byte of text, from natural logarithms; lower is better."""
     return negative_log_probability / math.log(2) / max(1, num_bytes)
 
 
 def perplexity(log_probability: float, num_tokens: int) -> float:
-    """Return exp of the mean negative log-probability of a token; infinite where float cannot hold it."""
+    """Return exp of the mean negative log-probability per token; infinite if it overflows."""
     mean = -log_probability / max(1, num_tokens)
     return math.exp(mean) if mean < 700 else math.inf
 
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of a row that is read at once; its tokens from `scored` on are scored there."""
+    """A part of a row that is read at once; its tokens beginning with `scored` are scored in it."""
 
     row: int
     begin: int
@@ -77,12 +77,12 @@ class Window:
 
     @property
     def length(self) -> int:
-        """How many tokens it has."""
+        """The number of its tokens."""
         return self.end - self.begin
 
 
 def windows(row: int, length: int, most: int) -> Iterator[Window]:
-    """Yield windows of at most `most` tokens over so many; those after the first begin half a window earlier."""
+    """Yield windows of at most `most` tokens over `length`; consecutive windows overlap by half."""
     begin = scored = 0
     while scored < length:
         end = min(begin + most, length)
@@ -91,7 +91,7 @@ def windows(row: int, length: int, most: int) -> Iterator[Window]:
 
 
 def packed(found: Iterator[Window]) -> Iterator[list[Window]]:
-    """Yield windows that are read together, in order."""
+    """Group windows that are read together, in order."""
     pack: list[Window] = []
     for window in found:
         if pack and sum(each.length for each in (*pack, window)) > TOKENS_AT_ONCE:
@@ -106,7 +106,7 @@ def packed(found: Iterator[Window]) -> Iterator[list[Window]]:
 def token_log_probabilities(
     engine: ContextEngine, rows: Sequence[Sequence[int]], on_progress: OnProgress = no_progress
 ) -> list[list[float]]:
-    """Return the log-probability of every token of each row but its first, given those before it."""
+    """Return the log-probability of every token of each row except its first, given those before it."""
     found: list[list[float]] = [[] for _ in rows]
     of_rows = (
         window for row, ids in enumerate(rows) for window in windows(row, len(ids) - 1, engine.max_positions)

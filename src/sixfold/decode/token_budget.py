@@ -1,4 +1,4 @@
-"""Batches within a token budget: which texts are computed together."""
+"""Batches within a token budget: which texts are decoded together."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import groupby
 from sixfold.decode.engine import padded_length
 
 BATCH_TOKENS = 4096  # source tokens times hypotheses in one batch
-MANY_BATCHES = 8  # from here on other processes are worth their start
-FEWEST_TEXTS = 16  # in a batch, below which another process is not worth its cost
+MANY_BATCHES = 8  # from this number on, starting other processes is worthwhile
+FEWEST_TEXTS = 16  # per batch; with fewer another process is not worthwhile
 
 
 def of_one_length(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Yield the texts, longest first, in batches of one padded length; texts of length 0 are left out."""
+    """Yield the indices of texts, longest first, in batches of one padded length, without texts of length 0."""
     for padded, group in groupby(longest_first(lengths), key=lambda i: padded_length(lengths[i] + 1)):
         texts, size = list(group), max(1, BATCH_TOKENS // (padded * width))
         yield from (texts[begin : begin + size] for begin in range(0, len(texts), size))
 
 
 def of_any_length(lengths: Sequence[int], width: int, num_workers: int) -> Iterator[list[int]]:
-    """Yield the texts, longest first, in batches of any lengths, several for each worker."""
+    """Yield the indices of texts, longest first, in batches of any lengths, several for each worker."""
     order, begin = longest_first(lengths), 0
     share = -(-len(order) // (MANY_BATCHES * num_workers)) if num_workers > 1 else len(order)
     while begin < len(order):
@@ -31,5 +31,5 @@ def of_any_length(lengths: Sequence[int], width: int, num_workers: int) -> Itera
 
 
 def longest_first(lengths: Sequence[int]) -> list[int]:
-    """Return which texts have a length, longest first."""
+    """Return the indices of non-empty texts, longest first."""
     return sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])

@@ -1,9 +1,10 @@
-"""Contexts on torch: every configuration on every device, and the oracle of the compiled kernels.
+"""Contexts on torch: for every configuration and device, and the reference for the compiled kernels.
 
-The cache of a context is a list of blocks of 64 tokens, as in paged attention: a fork shares the full ones and
-copies the last. All sums have one length, however many tokens are read at once and however long the context is:
-a query's scores and its weighted sum of values are made block by block; what it may not see adds 0. Products with
-weights are those of `decode/matrices.py`. So a token's numbers depend, to the bit, on the tokens before it alone.
+The cache of a context is a list of blocks of 64 tokens, as in paged attention: a fork shares the full blocks and
+copies the last. All sums have a fixed length, however many tokens are read at once and however long the context
+is: a query's scores and its weighted sum of values are computed block by block, and masked positions add 0.
+Products with weights are those of `decode/matrices.py`. So the results for a token depend, to the bit, only on the
+tokens before it.
 
 Shapes: N tokens of all contexts, n of one of them, H heads of queries, K of keys and values, G = H/K, D width
 of a head, R = G·n rows of queries that share keys and values, P slots of the cache; d = d_model, V vocabulary.
@@ -28,31 +29,31 @@ from sixfold.nn.config import BlockConfig
 from sixfold.nn.layout import LayerWeights, NormWeights, final_norm_weights, layers_of
 from sixfold.nn.positions import rotations, turned
 
-BLOCK = 64  # tokens of a block
+BLOCK = 64  # tokens per block
 
 
 @dataclass(frozen=True)
 class Block:
-    """Keys and values of neighbouring tokens in all layers; slots that are not written yet are zero."""
+    """Keys and values of consecutive tokens in all layers; unwritten slots are zero."""
 
     keys: Tensor  # (layers, K, D, BLOCK)
     values: Tensor  # (layers, K, BLOCK, D)
 
     def copy(self) -> Block:
-        """Return a block that others cannot write to."""
+        """Return a copy for a context of its own."""
         return Block(self.keys.clone(), self.values.clone())
 
 
 @dataclass(frozen=True)
 class Span:
-    """Neighbouring slots of a block and the rows of new tokens that belong there."""
+    """Consecutive slots of a block and the rows of the new tokens that go there."""
 
     block: Block
     slots: slice
     rows: slice
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
-        """Put the keys and values (K, n, D) of new tokens into their slots."""
+        """Write the keys and values (K, n, D) of new tokens to their slots."""
         self.block.keys[layer, :, :, self.slots] = keys[:, self.rows].transpose(1, 2)
         self.block.values[layer, :, self.slots] = values[:, self.rows]
 
@@ -64,7 +65,7 @@ class TorchContext:
         self.new_block, self.tokens, self.blocks = new_block, [*tokens], [*blocks]
 
     def fork(self) -> Self:
-        """Return another context that begins with the same tokens and shares the full blocks."""
+        """Return another context with the same tokens, which shares the full blocks."""
         forked = type(self)(self.new_block, self.tokens, self.blocks)
         forked.own_last()
         return forked
@@ -76,13 +77,13 @@ class TorchContext:
             self.own_last()
 
     def own_last(self) -> None:
-        """Drop blocks without tokens, and copy a last one that is not full: it may be shared."""
+        """Drop empty blocks, and copy the last one if it is not full, because it may be shared."""
         del self.blocks[-(-len(self.tokens) // BLOCK) :]
         if len(self.tokens) % BLOCK:
             self.blocks[-1] = self.blocks[-1].copy()
 
     def spans(self, count: int) -> list[Span]:
-        """Make room for so many tokens; return where they go."""
+        """Make room for `count` tokens, and return where they go."""
         begin, end = len(self.tokens), len(self.tokens) + count
         while len(self.blocks) * BLOCK < end:
             self.blocks.append(self.new_block())
@@ -99,7 +100,7 @@ class TorchContext:
 
 @dataclass(frozen=True)
 class Reading:
-    """New tokens of one context: which rows of all they are, where their keys go, and what each may see."""
+    """New tokens of one context: their rows, where their keys go, and what each may attend to."""
 
     context: TorchContext
     rows: slice  # of the N
@@ -136,7 +137,7 @@ def lay_out(weights: LayerWeights, config: BlockConfig, precision: Precision) ->
 
 
 def position_tables(model: DecoderOnly) -> tuple[Tensor | None, Tensor | None]:
-    """Return what is added to embeddings (positions, d), or how queries and keys turn (2, positions, D/2)."""
+    """Return the position vectors (positions, d), or the rotations of queries and keys (2, positions, D/2)."""
     config, device = model.config, model.head.weight.device
     if config.positions == "rotary":
         return None, rotations(config.max_positions, config.head_widths[0], config.rotary_base).to(device)
@@ -144,7 +145,7 @@ def position_tables(model: DecoderOnly) -> tuple[Tensor | None, Tensor | None]:
 
 
 class TorchContexts:
-    """A decoder-only model, ready to read tokens into contexts."""
+    """A decoder-only model that reads tokens into contexts."""
 
     def __init__(self, model: DecoderOnly, precision: Precision = "float32") -> None:
         config = self.config = model.config
@@ -181,7 +182,7 @@ class TorchContexts:
         return x if self.last_norm is None else self.last_norm(x)
 
     def readings(self, contexts: Sequence[Context], tokens: Sequence[Sequence[int]]) -> Iterator[Reading]:
-        """Yield what is to be read into each context, and make room for it."""
+        """Yield the tokens to read into each context, and make room for them."""
         begin = 0
         for context, row in zip(contexts, tokens, strict=True):
             assert isinstance(context, TorchContext), "a context of another engine"
@@ -206,7 +207,7 @@ class TorchContexts:
     def attend(
         self, index: int, layer: ContextLayer, x: Tensor, readings: Sequence[Reading], turns: Tensor | None
     ) -> Tensor:
-        """Apply the first sub-layer to x (N, d)."""
+        """Apply the attention sublayer to x (N, d)."""
         y = layer.attention_norm(x) if self.config.norm == "pre" else x
         query, key, value = self.project(layer, y, turns)
         heads = torch.cat([self.attend_alone(index, each, query, key, value) for each in readings])
@@ -226,7 +227,7 @@ class TorchContexts:
         return (query, key, value) if turns is None else (turned(query, turns), turned(key, turns), value)
 
     def attend_alone(self, index: int, reading: Reading, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Write a context's new keys and values, and return what its new tokens see (n, H·D)."""
+        """Write a context's new keys and values, and return the attention output (n, H·D) of its new tokens."""
         for span in reading.spans:
             span.write(index, key[:, reading.rows], value[:, reading.rows])
         grouped = query[:, reading.rows].unflatten(0, (self.key_value_heads, -1))  # (K, G, n, D)
@@ -236,7 +237,7 @@ class TorchContexts:
         return seen.unflatten(1, (group, count)).permute(2, 0, 1, 3).flatten(1)
 
     def feed_forward(self, layer: ContextLayer, x: Tensor) -> Tensor:
-        """Apply the last sub-layer to x (N, d)."""
+        """Apply the feed-forward sublayer to x (N, d)."""
         if self.config.norm == "pre":
             return layer.feed_forward(layer.feed_forward_norm(x), x)
         return layer.feed_forward_norm(layer.feed_forward(x, x))

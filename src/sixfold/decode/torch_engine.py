@@ -1,17 +1,17 @@
-"""The engine on torch: a Transformer's weights laid out for decoding, and steps made of few, large operations.
+"""The engine on torch: a Transformer's weights laid out for decoding, and steps of few, large operations.
 
-It computes what `EncoderDecoder.forward` computes, but differently, because a step of decoding has few rows and
-every operation costs some microseconds however small it is:
+It computes the same as `EncoderDecoder.forward`, but differently, because a decoding step has few rows and every
+operation costs some microseconds, however small it is:
 
-- The hypotheses of a sentence are queries side by side over its one memory, which is projected once, laid out for
-  the product, and never copied.
-- Keys and values of the target stay where they were written. All hypotheses of a sentence look at all its slots,
-  and a mask tells which slots are a hypothesis's own past: to reorder hypotheses is to reorder the mask.
-- The softmax over the vocabulary is never written down: the search needs the logits and the log of their sum.
+- The hypotheses of a sentence are queries over one memory, which is projected once, laid out for the product, and
+  never copied.
+- Keys and values of the target stay where they were written. All hypotheses of a sentence attend to all its
+  slots, and a mask selects the slots of a hypothesis's own past, so reordering hypotheses only reorders the mask.
+- The softmax over the vocabulary is never materialised: the search needs the logits and the log of their sum.
 
-The same sentence gives the same numbers, bit for bit, alone and in any batch. All rows of a batch have the same
-padded length, which depends on the sentence alone (`padded_length`); and products are arranged so that a row's
-result does not depend on how many other rows there are (`decode/matrices.py`).
+A sentence gives bit-identical results alone and in any batch. All sentences of a batch have the same padded
+length, which depends on the sentence alone (`padded_length`), and products are arranged so that a row's result
+does not depend on the number of rows (`decode/matrices.py`).
 
 Shapes: S sentences, W hypotheses of each, R = S·W rows, H heads, D head width, M source positions, P slots: one
 for each hypothesis of each step so far; d = d_model, V vocabulary.
@@ -47,10 +47,10 @@ from sixfold.nn.layout import (
 )
 from sixfold.text import SpecialIds
 
-UNSEEN = -1e30  # in a mask: far below any score, yet finite, so that a query that sees nothing gives no NaN
-SLOTS = 64  # room for keys and values at the start
-PIECE = 1 << 19  # logits that are made at once
-SAFE_LOGIT = 60.0  # exp of it, even two million times, is finite in float32, and exp of its negative is not 0
+UNSEEN = -1e30  # in a mask: far below any score, but finite, so that a fully masked query does not give NaN
+SLOTS = 64  # initial capacity for keys and values
+PIECE = 1 << 19  # logits computed at once
+SAFE_LOGIT = 60.0  # two million times its exp is finite in float32, and exp of its negative is not 0
 
 
 # Weights, laid out
@@ -58,10 +58,10 @@ SAFE_LOGIT = 60.0  # exp of it, even two million times, is finite in float32, an
 
 @dataclass(frozen=True)
 class Projections:
-    """The matrices of an attention, every head as wide as the widest, W^Q divided by √d_k.
+    """The matrices of an attention, with every head padded to the widest and W^Q divided by √d_k.
 
-    Of self-attention, `inputs` is W^Q, W^K and W^V as one matrix; of attention to the memory it is W^Q, and
-    `memory` is the other two.
+    In self-attention, `inputs` is W^Q, W^K and W^V as one matrix; in cross-attention it is W^Q, and `memory` is
+    the other two.
     """
 
     inputs: Matrix  # (d, 3·H·D) or (d, H·D)
@@ -74,7 +74,7 @@ class Projections:
 
 @dataclass(frozen=True)
 class Network:
-    """The matrices of the position-wise network."""
+    """The matrices of the feed-forward network."""
 
     inner: Matrix
     inner_bias: Tensor | None
@@ -85,7 +85,7 @@ class Network:
     activation: Callable[[Tensor], Tensor]
 
     def __call__(self, x: Tensor, add: Tensor) -> Tensor:
-        """Return the network's output for the rows x, plus `add`."""
+        """Return the network's output for rows x, plus `add`."""
         hidden = self.activation(self.inner(x, self.inner_bias))
         if self.gate is not None:
             hidden = hidden * self.gate(x, self.gate_bias)
@@ -119,7 +119,7 @@ def lay_out(weights: LayerWeights, width: int, activation: Activation, precision
 
 
 def lay_out_attention(weights: AttentionWeights, num_inputs: int, width: int, precision: Precision) -> Projections:
-    """Lay out an attention whose first `num_inputs` projections, of Q, K and V, see the same input."""
+    """Lay out an attention whose first `num_inputs` projections of Q, K and V have the same input."""
     scaled = weights.divided().widened(width)
     parts = [scaled.query, scaled.key, scaled.value]
     inputs, inputs_bias = stacked(parts[:num_inputs], precision)
@@ -129,14 +129,14 @@ def lay_out_attention(weights: AttentionWeights, num_inputs: int, width: int, pr
 
 
 def stacked(parts: Sequence[Linear], precision: Precision) -> tuple[Matrix, Tensor | None]:
-    """Return several projections of one input as one."""
+    """Stack several projections of the same input to one."""
     biases = [part.bias for part in parts if part.bias is not None]
     matrix = make_matrix(torch.cat([part.weight for part in parts]), precision)
     return matrix, torch.cat(biases) if biases else None
 
 
 def lay_out_network(weights: FeedForwardWeights, activation: Activation, precision: Precision) -> Network:
-    """Lay out the position-wise network."""
+    """Lay out the feed-forward network."""
     gate = weights.gate
     return Network(
         inner=make_matrix(weights.inner.weight, precision),
@@ -169,7 +169,7 @@ class TorchLayers:
         return x
 
     def attend_to_source(self, weights: Projections, y: Tensor, x: Tensor, mask: Tensor) -> Tensor:
-        """Return x (S·M, d) plus the attention of y (S·M, d) to itself."""
+        """Return x (S·M, d) plus the self-attention of y (S·M, d)."""
         length = mask.size(2)
         parts = weights.inputs(y, weights.inputs_bias).view(-1, length, 3, self.heads, self.width)
         query, key, value = parts.permute(2, 0, 3, 1, 4).flatten(1, 2)  # (S·H, M, D)
@@ -177,20 +177,20 @@ class TorchLayers:
         return self.join_heads(weights, torch.bmm(shares, value), x)
 
     def join_heads(self, weights: Projections, heads: Tensor, x: Tensor) -> Tensor:
-        """Return x (rows, d) plus what W^O makes of the heads (S·H, positions, D)."""
+        """Return x (rows, d) plus the heads (S·H, positions, D) projected by W^O."""
         by_row = heads.view(-1, self.heads, *heads.shape[1:]).transpose(1, 2).reshape(x.size(0), -1)
         result = weights.output(by_row, x)
         return result if weights.output_bias is None else result.add_(weights.output_bias)
 
     def feed_forward(self, layer: EngineLayer, x: Tensor) -> Tensor:
-        """Apply the last sub-layer of a layer."""
+        """Apply the feed-forward sublayer of a layer."""
         if self.is_pre_norm:
             return layer.feed_forward(layer.feed_forward_norm(x), x)
         return layer.feed_forward_norm(layer.feed_forward(x, x))
 
 
 class TorchEngine(TorchLayers):
-    """A model ready to decode; it supports every configuration on every device."""
+    """A model that decodes on torch, with any configuration and on any device."""
 
     is_padded = True
 
@@ -233,7 +233,7 @@ class TorchEngine(TorchLayers):
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
     def source_mask(self, source: Tensor) -> Tensor:
-        """Return what is added to the encoder's scores (S, 1 or M, M): UNSEEN where a query may not look."""
+        """Return the additive mask of the encoder's scores (S, 1 or M, M): UNSEEN where a query may not attend."""
         offsets, width = self.padding_offsets(source), self.model.config.attention_width
         if width:
             local = local_mask(source.size(1), width, source.device)
@@ -241,7 +241,7 @@ class TorchEngine(TorchLayers):
         return offsets
 
     def padding_offsets(self, source: Tensor) -> Tensor:
-        """Return what is added to scores (S, 1, M): UNSEEN at padding."""
+        """Return an additive mask of scores (S, 1, M): UNSEEN at padding."""
         return self.embedding.new_zeros(source.shape).masked_fill_(source == self.special.pad, UNSEEN)[:, None]
 
     def read_memory(self, weights: Projections, memory: Tensor, sentences: int) -> Tensor:
@@ -251,7 +251,7 @@ class TorchEngine(TorchLayers):
         return parts.permute(2, 0, 3, 1, 4)
 
     def logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (R, V and a surplus) and the log of their sum (R,); what is no text is never chosen."""
+        """Return logits (R, V padded) and the log of their sum (R,); special tokens are never chosen."""
         logits = self.projection(hidden)
         of_tokens = logits[:, : self.vocabulary]
         log_total = of_tokens.logsumexp(dim=1) if self.can_overflow else of_tokens.exp().sum(dim=1).log_()
@@ -260,13 +260,13 @@ class TorchEngine(TorchLayers):
 
 
 def largest_logit(embedding: Tensor, norm: NormWeights) -> float:
-    """Return what no logit can exceed: a normalised vector is at most √d long."""
+    """Return an upper bound of all logits: a normalised vector has at most the norm √d."""
     spread = math.sqrt(embedding.size(1)) * torch.linalg.vector_norm(embedding * norm.weight, dim=1)
     return float((spread if norm.bias is None else spread + (embedding @ norm.bias).abs()).max())
 
 
 class TorchStepper:
-    """The decoding of one batch, as a search sees it."""
+    """The decoding of one batch, for a search."""
 
     def __init__(self, engine: TorchEngine, source: Tensor) -> None:
         self.engine = engine
@@ -279,11 +279,11 @@ class TorchStepper:
         mask = engine.padding_offsets(source)[:, None].expand(-1, engine.heads, -1, -1)
         self.memory_mask = mask.contiguous()  # (S, H, 1, M)
         self.cache = memory.new_empty(len(parts), 2, self.sentences, engine.heads, SLOTS, engine.width)
-        self.begins: list[int] = []  # the first slot of each step
+        self.begins: list[int] = []  # first slot of each step
         self.used = 0  # slots
         self.new_slots = memory.new_empty(0)  # (R, W): the part of the mask that a step adds
         self.prompt_log_probabilities: list[float] = []
-        self.mask: Tensor | None = None  # (R, used), UNSEEN at other hypotheses' slots; None: all are one's own
+        self.mask: Tensor | None = None  # (R, used), UNSEEN at other hypotheses' slots; None: no others
 
     @torch.inference_mode()
     def step(self, tokens: list[int], forbidden: Forbidden = None) -> Tensor:
@@ -306,7 +306,7 @@ class TorchStepper:
             yield self.engine.logits(hidden)
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Return the decoder's output (R, d) for the newest tokens, and remember them."""
+        """Return the decoder's output (R, d) for the newest tokens, and store their keys and values."""
         engine, end = self.engine, self.used + tokens.numel() // self.sentences
         x = engine.model.target.positions(len(self.begins), 1).add(
             F.embedding(tokens, engine.embedding), alpha=engine.model.target.embedding.scale
@@ -326,7 +326,7 @@ class TorchStepper:
         return x if engine.decoder_norm is None else engine.decoder_norm(x)
 
     def reserve(self, slots: int) -> None:
-        """Make room, doubling it when it runs out."""
+        """Make room for slots, doubling the capacity when it runs out."""
         before = self.cache.shape
         if slots > before[4]:
             larger = self.cache.new_empty(*before[:4], slots + before[4], before[5])
@@ -334,12 +334,12 @@ class TorchStepper:
             self.cache = larger
 
     def first_seen(self) -> int:
-        """Return the first slot that the newest position sees."""
+        """Return the first slot that the newest position attends to."""
         width = self.engine.model.config.attention_width
         return self.begins[-width] if width and len(self.begins) >= width else 0
 
     def own_slots(self, end: int) -> Tensor | None:
-        """Add the new slots to the mask; return it (S·H, W, P) as the scores need it."""
+        """Add the new slots to the mask; return it in the shape of the scores (S·H, W, P)."""
         width = end - self.used
         if self.mask is None and width == 1:
             return None
@@ -355,7 +355,7 @@ class TorchStepper:
     def attend_to_past(
         self, layer: EngineLayer, x: Tensor, new: Tensor, seen: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """Apply the first sub-layer: keys and values go to their slots, then all slots are looked at."""
+        """Apply self-attention: write keys and values to their slots, then attend to all slots."""
         engine, weights = self.engine, layer.attention
         y = layer.attention_norm(x) if engine.is_pre_norm else x
         projected = weights.inputs(y, weights.inputs_bias)
@@ -369,7 +369,7 @@ class TorchStepper:
     def attend_to_memory(
         self, layer: EngineLayer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor
     ) -> Tensor:
-        """Apply the second sub-layer: the hypotheses of a sentence are W queries to its one memory."""
+        """Apply cross-attention: the hypotheses of a sentence are W queries over its one memory."""
         engine, weights = self.engine, layer.cross_attention
         assert weights is not None
         assert layer.cross_attention_norm is not None
@@ -396,7 +396,7 @@ class TorchStepper:
 def kept(x: Tensor, dim: int, order: list[int]) -> Tensor:
     """Return these entries of a dimension, in this order.
 
-    If others only fill gaps, as `search.closed_up` arranges, just these are moved, and no memory is taken.
+    If entries only fill gaps, as `search.closed_up` arranges, just these are moved, in place.
     """
     moved = [(place, entry) for place, entry in enumerate(order) if place != entry]
     if any(entry < len(order) for _, entry in moved):

@@ -1,9 +1,9 @@
-"""A process of its own that opens a model and works for its parent, as long as that lives.
+"""A separate process that opens a model and works for its parent as long as that is alive.
 
-`WorkerProcess` is what the parent sees of it. `main` is where the process begins: it opens a job, which opens the
-model from its folder and does what the `Parent` asks for; most jobs answer one request after the other, in a
-`RequestLoop`. A worker that beats says that it is alive from the very loop that does the work: before a step of a
-search, and while it waits. So one that is stuck falls silent.
+`WorkerProcess` is the parent's side. `main` is the start of the process: it opens a job, which opens the model
+from its folder and does the `Parent`'s work; most jobs answer one request after the other, in a `RequestLoop`.
+Heartbeats are sent from the loop that does the work, before each step of a search and while waiting, so a worker
+that hangs sends none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sixfold.kernels.build import VARIABLE
 from sixfold.machine import let_threads_sleep, prepare_environment
 
 CHILD = "import sys; from sixfold.decode.worker_process import main; main(int(sys.argv[1]))"
-END_SECONDS = 10.0  # for a process that has closed its connection to end
+END_SECONDS = 10.0  # for a process to end after its connection is closed
 
 
 class LostError(WorkError):
@@ -33,7 +33,7 @@ class LostError(WorkError):
 
 
 class WorkerProcess:
-    """A worker, seen from its parent, which speaks with it through `socket`."""
+    """The parent's side of a worker, with a connection through `socket`."""
 
     def __init__(self, start: Start, environment: Mapping[str, str]) -> None:
         self.socket, theirs = socket.socketpair()
@@ -43,13 +43,13 @@ class WorkerProcess:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=os.environ | environment,
-                start_new_session=True,  # Ctrl-C is for the parent; a worker ends when its connection does
+                start_new_session=True,  # Ctrl-C is for the parent only; a worker ends when its connection closes
             )
-        with suppress(ConnectionError):  # it has ended already, as whoever waits for its answer will learn
+        with suppress(ConnectionError):  # it has already ended, which waiting for its answer will report
             self.socket.sendall(packed({**message_of(start), "origin": message_of(start.origin)}))
 
     def lost(self) -> LostError:
-        """Return the error that says how the process ended."""
+        """Return the error that describes how the process ended."""
         try:
             exit_code = self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -61,13 +61,13 @@ class WorkerProcess:
         )
 
     def end(self) -> None:
-        """End the process; it holds nothing that must be saved."""
+        """End the process; it has no unsaved state."""
         self.process.kill()
         self.process.wait()
 
 
 class Parent:
-    """The parent, as its worker sees it."""
+    """The worker's side of the connection to its parent."""
 
     def __init__(self, channel: Channel, beat_seconds: float) -> None:
         self.channel, self.beat_seconds = channel, beat_seconds
@@ -78,32 +78,32 @@ class Parent:
         self.channel.send(message)
 
     def wait(self) -> Message:
-        """Return the next message, and say while waiting that this worker is alive."""
+        """Return the next message, sending heartbeats while waiting."""
         while self.beat_seconds and not self.channel.has_message(self.beat_seconds):
             self.beat()
         return self.channel.receive()
 
     def messages(self) -> Iterator[Message]:
-        """Beat if it is time, and yield the messages that have come."""
+        """Send a heartbeat if it is time, and yield the messages that have arrived."""
         if self.beat_seconds and time.monotonic() - self.last_beat > self.beat_seconds:
             self.beat()
         while self.channel.has_message():
             yield self.channel.receive()
 
     def beat(self) -> None:
-        """Say that this worker is alive."""
+        """Send a heartbeat."""
         self.tell({"alive": True})
         self.last_beat = time.monotonic()
 
 
 class Job(Protocol):
-    """What a worker does with the model that it has opened."""
+    """The work that a worker does with its model."""
 
     def describe(self) -> Message:
-        """Return what the parent is told when all is ready."""
+        """Return the message that tells the parent that the worker is ready."""
 
     def work(self, parent: Parent) -> None:
-        """Do what the parent asks for, until it is gone."""
+        """Work for the parent until it is gone."""
 
 
 class RequestLoop:
@@ -111,17 +111,17 @@ class RequestLoop:
 
     def __init__(self, parent: Parent, answer: Callable[[Message], Message]) -> None:
         self.parent, self.answer = parent, answer
-        self.pending: set[int] = set()  # the ids of this request that somebody waits for
+        self.pending: set[int] = set()  # the ids of the current request that are still wanted
 
     def run(self) -> None:
         """Answer until the parent is gone."""
         while True:
             message = self.parent.wait()
-            if "work" in message:  # or else somebody left who had just been answered
+            if "work" in message:  # otherwise it cancels a request that has just been answered
                 self.parent.tell(self.answered(message))
 
     def answered(self, message: Message) -> Message:
-        """Do the work; what is refused or called off is an answer too."""
+        """Do the work and return the answer, which may be an error or a cancellation."""
         from sixfold.decode.search import Stopped
 
         self.pending = set(cast("list[int]", message["ids"]))
@@ -133,14 +133,14 @@ class RequestLoop:
             return error_message(error)
 
     def should_stop(self) -> bool:
-        """Hear who has left, and return whether nobody waits any more."""
+        """Read cancellations, and return whether no id is wanted any more."""
         for message in self.parent.messages():
             self.pending -= set(cast("list[int]", message["cancel"]))
         return not self.pending
 
 
 def main(descriptor: int) -> None:
-    """Be a worker: open the model that the first message names, and work until the parent is gone."""
+    """Run a worker: open the model named in the first message, and work until the parent is gone."""
     channel = Channel(socket.socket(fileno=descriptor))
     try:
         start = Start.read(channel.receive())
@@ -155,17 +155,17 @@ def main(descriptor: int) -> None:
 
 
 def prepare_process(start: Start) -> None:
-    """Do what must be done before torch is loaded, as the parent did it if it says how."""
+    """Do what must precede importing torch, as the parent did if the message says how."""
     if not start.kernels:
         let_threads_sleep()
         prepare_environment(start.origin.precision)
-    prepare()  # multiplies with MKL's kernels as the parent does, which its environment tells
+    prepare()  # uses the same MKL kernels as the parent, according to the environment
     if start.kernels:
         os.environ[VARIABLE] = start.kernels
 
 
 def open_job(start: Start) -> Job:
-    """Open the model that the parent names, for the job that it names."""
+    """Open the job and the model that the parent names."""
     module, _, name = start.job.partition(":")
     job: Job = getattr(import_module(module), name)(start)
     return job

@@ -1,15 +1,15 @@
-"""What a process and its workers say to each other: JSON with its length before it, through a pair of sockets.
+"""The protocol between a process and its workers: length-prefixed JSON messages through a socket pair.
 
-The parent first sends a `Start`, and is answered {"ready": …}. What follows depends on the job.
+The parent first sends a `Start`, and gets {"ready": …}. What follows depends on the job.
 
 Most jobs answer one request after the other: {"work": …, "ids": […]} with {"done": …}, or with {"error": …} if the
-worker refuses it. By {"cancel": […]} the parent tells that nobody waits for these ids any more; a search that
-nobody waits for is given up and answered with {"stopped": true}.
+worker refuses it. With {"cancel": […]} the parent cancels ids; when all ids of a request are cancelled, its search
+stops and is answered with {"stopped": true}.
 
-A job that generates takes several requests at the same time, {"add": id, "request": …}, and tells after each step
-what it wrote for each: {"events": [{"id": …, …}], "running": …}. {"cancel": […]} takes them out of the batch.
+A job that generates takes several requests at the same time, {"add": id, "request": …}, and reports after each
+step the new text of each: {"events": [{"id": …, …}], "running": …}. {"cancel": […]} removes them from the batch.
 
-A worker that was asked to beat says {"alive": true} in between.
+A worker with heartbeats sends {"alive": true} in between.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Message = dict[str, object]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model comes from: all that another process needs to open it too."""
+    """Everything that another process needs to open the same model."""
 
     folder: str
     partners: tuple[str, ...] = ()
@@ -47,37 +47,37 @@ class Origin:
 class Start:
     """The first message to a worker."""
 
-    job: str  # module:name of what opens the model and does the work
+    job: str  # module:name of the job class
     origin: Origin
-    kernels: str = ""  # on or off: compute as the parent does; empty: as is best here
-    beat_seconds: float = 0.0  # how often to say that it is alive; 0: never
-    limits: dict[str, int] = field(default_factory=dict)  # what the job may use at most, by its own names
+    kernels: str = ""  # on or off, as in the parent; empty: the worker decides
+    beat_seconds: float = 0.0  # interval of heartbeats; 0: none
+    limits: dict[str, int] = field(default_factory=dict)  # limits of the job, by its own names
 
     @classmethod
     def read(cls, message: Message) -> Start:
-        """Return the start that a message tells."""
+        """Return the start from a message."""
         origin = Origin(**plain_values(cast("Message", message["origin"])))  # type: ignore[arg-type]
         return cls(**{**message, "origin": origin})  # type: ignore[arg-type]
 
 
 def message_of(value: DataclassInstance) -> Message:
-    """Return the fields of a dataclass of plain values; a number keeps every bit in JSON."""
+    """Return the fields of a dataclass of plain values; JSON keeps every bit of a number."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def plain_values(message: Message) -> Message:
-    """Return the fields of a dataclass as they were: JSON made lists of its tuples."""
+    """Return the fields of a dataclass from a message, with JSON's lists as tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in message.items()}
 
 
 def error_message(error: SixfoldError) -> Message:
-    """Return an error of ours as a message: the nearest kind that `sixfold.errors` knows, and what it says."""
+    """Return an error as a message: its nearest class in `sixfold.errors`, and its texts."""
     kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__)
     return {"error": {"kind": kind, "message": error.message, "hint": error.hint}}
 
 
 def checked(message: Message) -> Message:
-    """Return an answer, or raise the error that it tells."""
+    """Return an answer, or raise the error in it."""
     if "error" not in message:
         return message
     told = cast("dict[str, str]", message["error"])
@@ -88,17 +88,17 @@ def checked(message: Message) -> Message:
 
 
 def packed(message: Message) -> bytes:
-    """Return a message as it goes through the socket."""
+    """Serialise a message for the socket."""
     content = json.dumps(message, separators=(",", ":")).encode()
     return LENGTH.pack(len(content)) + content
 
 
 class Channel:
-    """One end of the connection, for a program that waits."""
+    """One end of the connection, for blocking use."""
 
     def __init__(self, ours: socket.socket) -> None:
         self.socket = ours
-        self.poll = select.poll()  # unlike select, for descriptors of any number
+        self.poll = select.poll()  # unlike select, it works for any descriptor number
         self.poll.register(ours, select.POLLIN)
 
     def send(self, message: Message) -> None:
@@ -106,17 +106,17 @@ class Channel:
         self.socket.sendall(packed(message))
 
     def has_message(self, seconds: float = 0.0) -> bool:
-        """Wait so long for a message, or for the other end to close."""
+        """Wait up to this long for a message, or for the other end to close."""
         return bool(self.poll.poll(1000 * seconds))
 
     def receive(self) -> Message:
-        """Return the next message; EOFError if there will be none."""
+        """Return the next message; raise EOFError if the other end has closed."""
         (length,) = LENGTH.unpack(self.exactly(LENGTH.size))
         message: Message = json.loads(self.exactly(length))
         return message
 
     def exactly(self, count: int) -> bytes:
-        """Return so many bytes."""
+        """Read this many bytes."""
         content = bytearray()
         while len(content) < count:
             part = self.socket.recv(min(1 << 20, count - len(content)))

@@ -1,8 +1,8 @@
-"""More cores: worker processes that take batches from the same queue as this one.
+"""Decoding on several cores: worker processes that take batches from the same queue as this process.
 
-One process with one thread for each core is faster than threads that wait for each other. A worker opens the model
-from its folder, and proves that it is the same; then it receives batches and answers with hypotheses. While it
-starts, this process is already at work. A worker that dies is an error, never a wait without end.
+One single-threaded process per core is faster than threads that synchronise. A worker opens the model from its
+folder and proves by a fingerprint that it is the same; then it receives batches and answers with hypotheses. While
+workers start, this process already works. A worker that dies is an error, never an endless wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SearchBatch:
     """Sentences that are searched together."""
 
     ids: list[list[int]]
-    places: list[int]  # of each in the input
+    places: list[int]  # positions in the input
     options: SearchOptions
 
 
@@ -43,7 +43,7 @@ Done = SimpleQueue[tuple[int, BatchHypotheses] | Exception]
 
 
 class SearchJob:
-    """What a worker does: it searches batches."""
+    """The job of a worker: it searches batches."""
 
     def __init__(self, start: Start) -> None:
         from sixfold.decode.translate import load
@@ -56,7 +56,7 @@ class SearchJob:
         RequestLoop(parent, self.answer).run()
 
     def describe(self) -> Message:
-        """Return what shows that this is the parent's model."""
+        """Return the fingerprint of the model, to compare with the parent's."""
         return {"fingerprint": fingerprint(self.decoder)}
 
     def answer(self, work: Message) -> Message:
@@ -69,12 +69,12 @@ JOB = f"{__name__}:{SearchJob.__name__}"
 
 
 def batch_message(batch: SearchBatch) -> Message:
-    """Return a batch as it is sent."""
+    """Return the message of a batch."""
     return {"ids": batch.ids, "places": batch.places, "options": message_of(batch.options)}
 
 
 def batch_from(work: Message) -> SearchBatch:
-    """Return a batch as it was sent."""
+    """Return the batch in a message."""
     from sixfold.decode.options import SearchOptions
 
     options = SearchOptions(**cast("Message", work["options"]))  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def batch_from(work: Message) -> SearchBatch:
 
 
 def found_from(answer: Message) -> BatchHypotheses:
-    """Return hypotheses as they were sent."""
+    """Return the hypotheses in a message."""
     from sixfold.decode.search import Hypothesis
 
     rows = cast("list[list[Message]]", cast("Message", answer["done"])["found"])
@@ -90,7 +90,7 @@ def found_from(answer: Message) -> BatchHypotheses:
 
 
 def fingerprint(decoder: BatchDecoder) -> str:
-    """Return the SHA-256 of all that decides a translation: weights, shapes, tokenizer, how to search."""
+    """Return the SHA-256 of everything that determines a translation: weights, shapes, tokenizer, defaults."""
     from sixfold.models.weights import weights_of
 
     digest = hashlib.sha256(decoder.tokenizer.model)
@@ -104,16 +104,16 @@ def fingerprint(decoder: BatchDecoder) -> str:
 
 
 class Child:
-    """A worker that searches what it is sent."""
+    """A worker process that searches batches."""
 
     def __init__(self, origin: Origin, environment: dict[str, str], has_kernels: bool) -> None:
         self.worker = WorkerProcess(Start(JOB, origin, "on" if has_kernels else "off"), environment)
         self.channel = Channel(self.worker.socket)
         self.folder, self.is_ready = origin.folder, False
-        self.lock = RLock()  # an earlier search may have ended before the worker was ready
+        self.lock = RLock()  # because an earlier search may have ended before the worker was ready
 
     def work(self, expected: str, todo: Todo, done: Done) -> None:
-        """Send one batch after the other and pass on the answers; what goes wrong is passed on as well."""
+        """Send one batch after the other and pass on the answers and errors."""
         with self.lock:
             try:
                 self.wait_until_ready(expected)
@@ -129,7 +129,7 @@ class Child:
                 done.put(error)
 
     def wait_until_ready(self, expected: str) -> None:
-        """Wait until the model is open, and refuse another one than this process has."""
+        """Wait until the model is open; refuse it if it differs from this process's model."""
         if self.is_ready:
             return
         ready = cast("Message", checked(self.channel.receive())["ready"])
@@ -143,12 +143,12 @@ class Child:
     def end(self) -> None:
         """End the process."""
         self.worker.end()
-        with self.lock:  # whoever waits for an answer learns first that there will be none
+        with self.lock:  # a thread that waits for an answer first gets an error
             self.worker.socket.close()
 
 
 class Workers:
-    """The processes that share the work of a translator, itself among them; the others start when first needed."""
+    """The processes that divide a translator's work, this one included; the others start when first needed."""
 
     def __init__(self, origin: Origin, count: int) -> None:
         self.origin, self.count = origin, count
@@ -157,7 +157,7 @@ class Workers:
         weakref.finalize(self, end_all, self.children)
 
     def map(self, batches: Sequence[SearchBatch], decoder: BatchDecoder) -> Iterator[tuple[int, BatchHypotheses]]:
-        """Yield the number and the result of each batch, in the order they are ready."""
+        """Yield the index and the result of each batch, in the order of completion."""
         todo: Todo = SimpleQueue()
         done: Done = SimpleQueue()
         for numbered in enumerate(batches):
@@ -168,11 +168,11 @@ class Workers:
                 Thread(target=child.work, args=(self.fingerprint, todo, done), daemon=True).start()
             yield from self.share(len(batches), todo, done, decoder)
         except BaseException:
-            self.close()  # what is under way belongs to nobody any more
+            self.close()  # nobody waits for the batches in progress
             raise
 
     def start(self, decoder: BatchDecoder) -> None:
-        """Start the other processes, which compute with what is found here, unless they are there."""
+        """Start the other processes, unless they are running; they use the same kernels as this one."""
         if not self.children:
             has_kernels = find_kernels().kernels is not None
             environment = {"OMP_NUM_THREADS": "1", VARIABLE: "off" if mkl.slow_because() else "on"}
@@ -183,7 +183,7 @@ class Workers:
     def share(
         self, missing: int, todo: Todo, done: Done, decoder: BatchDecoder
     ) -> Iterator[tuple[int, BatchHypotheses]]:
-        """Search batches here while there are any, pass on what children have found, then wait for the rest."""
+        """Search batches here while there are any, pass on the children's results, then wait for the rest."""
         while missing:
             try:
                 number, batch = todo.get_nowait()
@@ -202,7 +202,7 @@ class Workers:
 
 
 def result(answer: tuple[int, BatchHypotheses] | Exception) -> tuple[int, BatchHypotheses]:
-    """Return an answer, or raise it if it is an error."""
+    """Return a result, or raise it if it is an error."""
     if isinstance(answer, Exception):
         raise answer
     return answer

@@ -48,7 +48,7 @@ def test_samples_of_a_prompt_come_together(generator: Generator) -> None:
     assert [len(each) for each in found] == [3] * len(PROMPTS)
     with pytest.raises(ConfigError, match="one text for each prompt"):
         generator.generate("one", replace(OPTIONS, samples=2))
-    with pytest.raises(ConfigError, match="as it is written"):
+    with pytest.raises(ConfigError, match="can be streamed"):
         generator.stream("one", replace(OPTIONS, samples=2))
 
 

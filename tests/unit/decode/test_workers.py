@@ -256,7 +256,7 @@ def test_what_another_process_refuses_is_raised_here_as_what_it_is(shared: Trans
     error = done.get()
     assert isinstance(error, ConfigError)
     assert error.message == "n-best must be from 1 to the beam (2), but is 3."
-    assert error.hint.startswith("Widen the beam")
+    assert error.hint.startswith("Use a larger beam")
 
 
 def test_a_process_computes_with_what_its_parent_computes_with(
