@@ -173,8 +173,8 @@ class TowardsPhrases:
         width = self.options.beam
         ended = [each for each in share(banks, width) if each.token == self.eos]
         if beam.is_at_limit:
-            favourites = {each.parent: each.token for each in reversed(candidates)}
-            ended = [each._replace(is_cut=favourites[each.parent] != self.eos) for each in ended]
+            best_tokens = {each.parent: each.token for each in reversed(candidates)}
+            ended = [each._replace(is_cut=best_tokens[each.parent] != self.eos) for each in ended]
         open_ends = {bank: [each for each in row if each.token != self.eos] for bank, row in banks.items()}
         return ended, share(open_ends, width)
 

@@ -149,7 +149,9 @@ class KernelEngine:
     def prediction(self) -> PredictionStructure:
         """Return the arguments for predicting the next token, without the rows."""
         never = self.never_chosen
-        return PredictionStructure(marks=never.data_ptr(), num_marks=never.numel(), end_mark=self.special.eos)
+        return PredictionStructure(
+            never_chosen=never.data_ptr(), num_never_chosen=never.numel(), eos=self.special.eos
+        )
 
     def room(self, rows: int, positions: int) -> Tensor:
         """Return working memory for the kernels."""
@@ -205,7 +207,7 @@ class Best:
         """Set where a call writes the result."""
         arguments.count, arguments.log_totals = self.count, address(self.log_totals)
         arguments.scores, arguments.parents = address(self.scores), address(self.parents)
-        arguments.tokens, arguments.favourites = address(self.tokens), address(self.most_probable)
+        arguments.tokens, arguments.most_probable = address(self.tokens), address(self.most_probable)
         arguments.ends = address(self.ends)
 
     def extensions(self) -> Extensions:

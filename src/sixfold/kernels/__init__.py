@@ -1,7 +1,7 @@
-"""C where torch is slow: the sources, how they are compiled and cached, and the shim for MKL.
+"""Compiled kernels for operations that are slow in torch: C sources, compilation and caching, and the MKL shim.
 
-Importing this package compiles and loads nothing. A kernel is compiled when it is first needed; `prepare` is what
-must happen before torch is loaded, and is called by the command line, by `sixfold.load` and by `sixfold.train`.
+Importing this package compiles and loads nothing. A kernel is compiled when it is first needed; `prepare` must be
+called before torch is imported, which the command line, `sixfold.load` and `sixfold.train` do.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ __all__ = ["prepare", "retry"]
 
 
 def prepare() -> None:
-    """Do what has to be done before torch is loaded; later it has no effect, and `sixfold doctor` says so."""
+    """Prepare the process before torch is imported; later it has no effect, which `sixfold doctor` reports."""
     preload_shim()
 
 
 def retry() -> None:
-    """Try again what could not be compiled before; like `prepare`, call it before torch is loaded."""
+    """Retry kernels that could not be compiled before; like `prepare`, call it before torch is imported."""
     from sixfold.kernels.build import forget_failures
 
     forget_failures()

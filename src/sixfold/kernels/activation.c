@@ -1,13 +1,13 @@
-/* Activations of the form z·σ(a·z + b·z³), forward and backward, for training on a CPU: GELU in its tanh form, SiLU and
-   the quick GELU. What stands around them is done in the same pass: z = x + bias before, and where a network is gated the
-   product with the gate after.
+/* Activations of the form z·σ(a·z + b·z³), forward and backward, for training on a CPU: GELU in its tanh form, SiLU
+and quick GELU. Adding the bias before (z = x + bias) and, in a gated network, multiplying by the gate after are done
+in the same pass.
 
-   Shapes: N rows, F columns, C chunks of rows. */
+Shapes: N rows, F columns, C chunks of rows. */
 
 #include "tiles.h"
 
 #define LN_2 0.693147181f
-#define CHUNK 64 /* rows whose gradients of the bias are added up, the same ones however many threads there are */
+#define CHUNK 64 /* rows over which gradients of the bias are summed, the same for any number of threads */
 
 typedef struct {
     const float *x, *bias, *gate; /* (N, F), (F) and (N, F); gate: NULL if there is none */
@@ -60,7 +60,7 @@ static long chunk_end(const Activation *o, long chunk) {
     return (chunk + 1) * CHUNK < o->rows ? (chunk + 1) * CHUNK : o->rows;
 }
 
-/* Work on the chunks of rows from `begin` to `end`. */
+/* Process the chunks of rows from `begin` to `end`. */
 int activate(const Activation *o, long begin, long end) {
     for (long row = begin * CHUNK; row < chunk_end(o, end - 1); row++) {
         long first = row * o->columns;

@@ -1,4 +1,4 @@
-"""Smooth activations on a CPU, with the bias before and the gate after, from C where it can be compiled.
+"""Smooth activations on a CPU, fused with bias and gate, by a kernel in C if it can be compiled.
 
 Shapes: N rows, F columns.
 """
@@ -51,12 +51,12 @@ class GradientsStructure(Structure):
 
 
 def kernels() -> Compiled:
-    """Return the compiled library, or why there is none."""
+    """Return the compiled library, or the reason why there is none."""
     return compiled(SOURCE, "sixfold.kernels.activation:trial")
 
 
 def is_possible(x: Tensor) -> bool:
-    """Return whether the kernel can work on this."""
+    """Return whether the kernel supports this tensor."""
     return x.is_cpu and x.dtype == torch.float32 and x.numel() > 0 and kernels().library is not None
 
 
@@ -77,7 +77,7 @@ def activate_with(
 
 
 class Activated(torch.autograd.Function):
-    """Bias, activation and gate as one operation, which keeps what it was given and nothing else."""
+    """Bias, activation and gate as one operation, which stores only its inputs."""
 
     @staticmethod
     def forward(
@@ -118,7 +118,7 @@ def num_rows(x: Tensor) -> int:
 
 
 def num_chunks(x: Tensor) -> int:
-    """Return how many chunks the rows are divided into."""
+    """Return the number of chunks that the rows are divided into."""
     return -(-num_rows(x) // CHUNK)
 
 

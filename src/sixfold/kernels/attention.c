@@ -1,20 +1,20 @@
 /* Attention of short sequences, forward and backward, for training on a CPU.
 
-   softmax(Q Kᵀ / √d_k) V of one head is a handful of tiny products. A library call for each costs more than the
-   product itself, and kernels made for long sequences cost as much again. Here a block of queries of one head is
-   worked on as a whole while it lies in the cache. Scores stand with one row for each key and one column for each
-   query: so the softmax of all queries goes along together, and nothing is ever summed across a vector.
+softmax(Q Kᵀ / √d_k) V of one head is a few tiny products. A library call for each costs more than the product itself,
+and kernels for long sequences have a similar overhead. Here a block of queries of one head is processed as a whole
+while it is in the cache. Scores have one row per key and one column per query, so the softmax of all queries is
+vectorised, and nothing is summed across a vector.
 
-   Shapes: B sentences, H heads, Q queries, K keys, D head width, a multiple of LANES. A tensor (B, H, positions, D)
-   is a pointer and three strides; the D numbers of a position are contiguous. Probabilities are not kept for the
-   backward pass: they are made again from the logarithm of their sum. */
+Shapes: B sentences, H heads, Q queries, K keys, D head width, a multiple of LANES. A tensor (B, H, positions, D) is a
+pointer and three strides; the D numbers of a position are contiguous. Probabilities are not stored for the backward
+pass, but recomputed from the logarithm of their sum. */
 
 #include "tiles.h"
 
 #include <math.h>
 
-#define BLOCK 64         /* queries that are worked on at once */
-#define UNSEEN (-1e30f)  /* the score of a key that a query may not see */
+#define BLOCK 64         /* queries that are processed at once */
+#define UNSEEN (-1e30f)  /* the score of a key that a query may not attend to */
 
 typedef struct {
     float *data;
@@ -44,7 +44,7 @@ static inline float *at(const Tensor *tensor, Block block, long position) {
     return tensor->data + block.batch * tensor->batch + block.head * tensor->head + position * tensor->position;
 }
 
-/* exp(x) for x ≤ 0, to the last bit or two; written without branches, so that compilers vectorise it. */
+/* exp(x) for x ≤ 0, accurate to the last bit or two; without branches, so that compilers vectorise it. */
 static inline float exponential(float x) {
     int is_tiny = x < -87.0f;
     x = is_tiny ? -87.0f : x;
@@ -64,7 +64,7 @@ static inline float exponential(float x) {
     return is_tiny ? 0 : p * power;
 }
 
-/* Write what the mask adds to the scores (K, padded) of a block: 0, or UNSEEN. */
+/* Write the mask of a block's scores (K, padded), to be added to them: 0, or UNSEEN. */
 static void write_bias(const Attention *o, Block block, float *bias) {
     memset(bias, 0, o->keys * block.padded * sizeof(float));
     const uint8_t *mask = o->mask + block.batch * o->mask_batch + block.first * o->mask_query;
@@ -74,7 +74,7 @@ static void write_bias(const Attention *o, Block block, float *bias) {
                 bias[j * block.padded + i] = UNSEEN;
 }
 
-/* Write the scores (K, padded) of a block: K Qᵀ / √d_k, and the mask. */
+/* Write the scores (K, padded) of a block: K Qᵀ / √d_k plus the mask. */
 static void write_scores(const Attention *o, Block block, const float *queries, const float *bias, float *scores) {
     multiply(o->keys, block.padded, o->key_width, at(&o->key, block, 0), o->key.position, 1, queries, block.padded,
              scores, block.padded, 0);
@@ -82,11 +82,11 @@ static void write_scores(const Attention *o, Block block, const float *queries, 
         scores[j] = scores[j] * o->scale + bias[j];
 }
 
-/* Turn scores into probabilities, and write the logarithm of the sum of their exponentials. A query that sees nothing
-   gets probabilities of zero. */
+/* Turn scores into probabilities, and write the logarithm of the sum of their exponentials. The probabilities of a
+   query that may attend to nothing are 0. */
 static void normalise(const Attention *o, Block block, float *scores, float *log_totals) {
     for (long i = 0; i < block.padded; i += LANES) {
-        float largest[LANES], total[LANES] = {0}, share[LANES];
+        float largest[LANES], total[LANES] = {0}, inverse[LANES];
         for (int l = 0; l < LANES; l++)
             largest[l] = UNSEEN / 2;
         for (long j = 0; j < o->keys; j++)
@@ -101,10 +101,10 @@ static void normalise(const Attention *o, Block block, float *scores, float *log
                 total[l] += weight;
             }
         for (int l = 0; l < LANES; l++)
-            share[l] = total[l] > 0 ? 1 / total[l] : 0;
+            inverse[l] = total[l] > 0 ? 1 / total[l] : 0;
         for (long j = 0; j < o->keys; j++)
             for (int l = 0; l < LANES; l++)
-                scores[j * block.padded + i + l] *= share[l];
+                scores[j * block.padded + i + l] *= inverse[l];
         for (int l = 0; l < LANES && i + l < block.count; l++)
             log_totals[i + l] = total[l] > 0 ? largest[l] + logf(total[l]) : -UNSEEN;
     }
@@ -123,9 +123,9 @@ static void attend_block(const Attention *o, Block block, const float *bias, flo
              at(&o->output, block, block.first), o->output.position, 0);
 }
 
-/* Make probabilities of scores again, and the scores' gradients of the probabilities' gradients, in their places:
-   the gradient of a score is its probability times how far its own gradient lies above the mean. */
-static void differentiate_scores(const Attention *o, Block block, float *scores, float *slopes) {
+/* Recompute probabilities from scores, and turn gradients of probabilities into gradients of scores, in place: the
+   gradient of a score is its probability times the difference between its probability's gradient and the mean. */
+static void differentiate_scores(const Attention *o, Block block, float *scores, float *score_gradients) {
     const float *log_totals = log_totals_of(o, block);
     for (long i = 0; i < block.padded; i += LANES) {
         float log_total[LANES], mean[LANES] = {0};
@@ -135,11 +135,11 @@ static void differentiate_scores(const Attention *o, Block block, float *scores,
             for (int l = 0; l < LANES; l++) {
                 float *score = scores + j * block.padded + i + l;
                 *score = exponential(*score - log_total[l]);
-                mean[l] += *score * slopes[j * block.padded + i + l];
+                mean[l] += *score * score_gradients[j * block.padded + i + l];
             }
         for (long j = 0; j < o->keys; j++)
             for (int l = 0; l < LANES; l++) {
-                float *slope = slopes + j * block.padded + i + l;
+                float *slope = score_gradients + j * block.padded + i + l;
                 *slope = scores[j * block.padded + i + l] * (*slope - mean[l]) * o->scale;
             }
     }
@@ -148,25 +148,25 @@ static void differentiate_scores(const Attention *o, Block block, float *scores,
 static void differentiate_block(const Gradients *g, Block block, const float *bias, float *room) {
     const Attention *o = &g->forward;
     long key_width = o->key_width, value_width = o->value_width, padded = block.padded, adds = block.first > 0;
-    float *queries = room, *gradients = queries + key_width * padded, *shares = gradients + value_width * padded;
-    float *slopes = shares + o->keys * padded;
+    float *queries = room, *gradients = queries + key_width * padded, *probabilities = gradients + value_width * padded;
+    float *score_gradients = probabilities + o->keys * padded;
     const float *query = at(&o->query, block, block.first);
     const float *gradient = at(&g->output_gradient, block, block.first);
     transpose(query, o->query.position, block.count, padded, key_width, queries);
     transpose(gradient, g->output_gradient.position, block.count, padded, value_width, gradients);
-    write_scores(o, block, queries, bias, shares);
-    multiply(o->keys, padded, value_width, at(&o->value, block, 0), o->value.position, 1, gradients, padded, slopes,
+    write_scores(o, block, queries, bias, probabilities);
+    multiply(o->keys, padded, value_width, at(&o->value, block, 0), o->value.position, 1, gradients, padded, score_gradients,
              padded, 0);
-    differentiate_scores(o, block, shares, slopes);
-    multiply(block.count, key_width, o->keys, slopes, 1, padded, at(&o->key, block, 0), o->key.position,
+    differentiate_scores(o, block, probabilities, score_gradients);
+    multiply(block.count, key_width, o->keys, score_gradients, 1, padded, at(&o->key, block, 0), o->key.position,
              at(&g->query_gradient, block, block.first), g->query_gradient.position, 0);
-    multiply(o->keys, key_width, block.count, slopes, padded, 1, query, o->query.position,
+    multiply(o->keys, key_width, block.count, score_gradients, padded, 1, query, o->query.position,
              at(&g->key_gradient, block, 0), g->key_gradient.position, adds);
-    multiply(o->keys, value_width, block.count, shares, padded, 1, gradient, g->output_gradient.position,
+    multiply(o->keys, value_width, block.count, probabilities, padded, 1, gradient, g->output_gradient.position,
              at(&g->value_gradient, block, 0), g->value_gradient.position, adds);
 }
 
-/* Work on the blocks of the sentences from `begin` to `end`; return whether there was memory for it. */
+/* Process the sentences from `begin` to `end`; return whether there was enough memory. */
 static int work(const Attention *o, const Gradients *g, long begin, long end) {
     long padded = (o->queries < BLOCK ? o->queries : BLOCK) + LANES - 1;
     long size = padded * (o->key_width + o->value_width + 3 * o->keys);

@@ -1,7 +1,7 @@
-"""Attention of short sequences on a CPU, from `attention.c` where it can be compiled.
+"""Attention of short sequences on a CPU, by `attention.c` if it can be compiled.
 
-Queries, keys and values are taken where the projections wrote them, and their gradients are written side by side
-as the projections' backward pass wants them: nothing is split, transposed or joined.
+Queries, keys and values are read where the projections wrote them, and their gradients are written in the layout
+of the projections' backward pass: nothing is split, transposed or concatenated.
 
 Shapes: B batch, H heads, Q query positions, K key positions, D head width (d_k or d_v).
 """
@@ -22,7 +22,7 @@ from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.threads import run
 
 SOURCE = Path(__file__).with_suffix(".c")
-TRIAL = "sixfold.kernels.attention_trial:trial"  # computes the same with torch
+TRIAL = "sixfold.kernels.attention_trial:trial"  # compares it with torch
 LANES = 16  # head widths are multiples of this
 
 Sizes = Sequence[int]  # H·d_k, H·d_k and H·d_v
@@ -56,12 +56,12 @@ class GradientsStructure(Structure):
 
 
 def kernels() -> Compiled:
-    """Return the compiled library, or why there is none."""
+    """Return the compiled library, or the reason why there is none."""
     return compiled(SOURCE, TRIAL)
 
 
 def is_possible(projected: Tensor, heads: int, sizes: Sizes) -> bool:
-    """Return whether this attention can be computed here."""
+    """Return whether the kernel supports this attention."""
     widths_fit = all(size // heads % LANES == 0 for size in sizes)
     is_plain = projected.is_cpu and projected.dtype == torch.float32 and projected.numel() > 0
     return widths_fit and is_plain and kernels().library is not None
@@ -70,8 +70,8 @@ def is_possible(projected: Tensor, heads: int, sizes: Sizes) -> bool:
 def attend(projected: Tensor, memory: Tensor | None, mask: Tensor | None, heads: int, sizes: Sizes) -> Tensor:
     """Return the outputs of all heads side by side (B, Q, H·d_v).
 
-    `projected` has the queries (B, Q, H·d_k) and `memory` keys and values side by side (B, K, H·d_k + H·d_v); if
-    it is None, these stand behind the queries in `projected`. The mask is boolean and broadcasts to (B, 1, Q, K).
+    `projected` has the queries (B, Q, H·d_k) and `memory` has keys and values side by side (B, K, H·d_k + H·d_v);
+    if it is None, they follow the queries in `projected`. The mask is boolean and broadcasts to (B, 1, Q, K).
     """
     library = kernels().library
     assert library is not None
@@ -99,7 +99,7 @@ class ShortAttention(torch.autograd.Function):
         heads: int,
         sizes: Sizes,
     ) -> Tensor:
-        """Attend, and keep what the backward pass needs."""
+        """Attend, and save what the backward pass needs."""
         projected = projected.contiguous()
         memory = None if memory is None else memory.contiguous()
         batch, queries, _ = projected.shape
@@ -135,7 +135,7 @@ def describe(
     heads: int,
     sizes: Sizes,
 ) -> tuple[AttentionStructure, Tensor | None]:
-    """Return the arguments of the kernel, and the mask that must live as long as they do."""
+    """Return the arguments of the kernel, and the mask, which must live as long as they do."""
     batch, queries, _ = projected.shape
     keys = queries if memory is None else memory.size(1)
     structure = AttentionStructure(
@@ -158,13 +158,13 @@ def describe(
 
 
 def places(projected: Tensor, memory: Tensor | None, heads: int, sizes: Sizes) -> list[TensorStructure]:
-    """Return where queries, keys and values stand, or their gradients."""
+    """Return the locations of queries, keys and values, or of their gradients."""
     d_k, d_v = sizes[0] // heads, sizes[2] // heads
     holder, offset = (projected, sizes[0]) if memory is None else (memory, 0)
     return [place(projected, 0, d_k), place(holder, offset, d_k), place(holder, offset + sizes[1], d_v)]
 
 
 def place(tensor: Tensor, offset: int, width: int) -> TensorStructure:
-    """Return some columns of a contiguous tensor (B, positions, columns) as heads of that width."""
+    """Return columns of a contiguous tensor (B, positions, columns) as heads of a width."""
     data = tensor.data_ptr() + offset * tensor.element_size()
     return TensorStructure(data, tensor.stride(0), width, tensor.stride(1))

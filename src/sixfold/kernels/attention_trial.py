@@ -1,4 +1,4 @@
-"""The trial of a new library of attention: outputs and gradients as torch computes them in float64."""
+"""The trial of a new attention library: compares outputs and gradients with torch in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADS, BATCH = 2, 2
 
 @dataclass(frozen=True)
 class Case:
-    """Lengths, head widths and a mask; without keys of a memory it is self-attention."""
+    """Lengths, head widths and a mask; without memory keys it is self-attention."""
 
     queries: int
     memory_keys: int
@@ -29,7 +29,7 @@ class Case:
         return [HEADS * self.d_k, HEADS * self.d_k, HEADS * self.d_v]
 
     def inputs(self, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
-        """Return random projections, and those of a memory if there is one."""
+        """Return random projections, and a memory's if there is one."""
         query, key, value = self.sizes
         if not self.memory_keys:
             return torch.randn(BATCH, self.queries, query + key + value, generator=generator), None
@@ -38,7 +38,7 @@ class Case:
 
 
 def cases() -> tuple[Case, ...]:
-    """Return self-attention and attention to a memory, each kind of mask, one block of queries and several."""
+    """Return self-attention and cross-attention, each kind of mask, one and several blocks of queries."""
     causal = torch.ones(19, 19).tril().bool()
     padding = (torch.arange(33) < torch.tensor([[33], [5]]))[:, None, None]
     sparse = torch.arange(130)[:, None] % 7 > torch.arange(33) % 7  # every seventh query attends to nothing

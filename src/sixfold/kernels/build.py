@@ -1,8 +1,8 @@
-"""C, compiled for this processor on first use and kept in the user's cache folder.
+"""Compile C for this processor on first use, and cache the library in the user's cache folder.
 
-Whatever goes wrong (no compiler, a folder that cannot be written, a library that does not compute what it should),
-work goes on without it, only slower, and `sixfold doctor` says why. Sources that the compiler refuses and
-libraries with wrong results are remembered and not tried again; every other failure may be temporary.
+If anything goes wrong (no compiler, a read-only folder, a library with wrong results), torch is used instead,
+which is slower, and `sixfold doctor` says why. Sources that the compiler refuses and libraries with wrong results
+are remembered and not tried again; every other failure may be temporary.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sixfold.kernels.cached import cached_library, forget_refusals, new_library,
 from sixfold.kernels.trial import Failure, WrongResultError, failure_of_trial, run
 from sixfold.machine import cpu_flags, cpu_model, torch_version
 
-VARIABLE = "SIXFOLD_KERNELS"  # off: do without
+VARIABLE = "SIXFOLD_KERNELS"  # off: use torch only
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 WIDE = ("-march=native", "-mprefer-vector-width=512")
@@ -36,12 +36,12 @@ REFUSED_FLAG = re.compile(
     r"^([\w./-]+: )?error: .*(unrecogni[sz]ed|unknown|unsupported|bad value|invalid|not support)", re.M
 )
 Kernels = TypeVar("Kernels")
-OPENING = threading.Lock()  # threads that need a library at the same time must not all compile it
+OPENING = threading.Lock()  # so that only one of several threads compiles a library
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A library, or why there is none."""
+    """A library, or the reason why there is none."""
 
     library: ctypes.CDLL | None
     reason: str  # empty if there is one
@@ -49,14 +49,14 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Found(Generic[Kernels]):
-    """The functions of a library, or why there are none."""
+    """The functions of a library, or the reason why there are none."""
 
     kernels: Kernels | None
     reason: str  # empty if there are
 
 
 def described(found: Compiled, describe: Callable[[ctypes.CDLL], Kernels]) -> Found[Kernels]:
-    """Return the functions of a library; there are none if it is not what it is thought to be."""
+    """Return the functions of a library; none if its structures do not match."""
     if found.library is None:
         return Found(None, found.reason)
     try:
@@ -66,27 +66,26 @@ def described(found: Compiled, describe: Callable[[ctypes.CDLL], Kernels]) -> Fo
 
 
 def compiled(source: Path, trial: str, flags: tuple[str, ...] = (), is_for_any: bool = False) -> Compiled:
-    """Return the library of a C file, compiling it the first time, with some flags more than usual.
+    """Return the library of a C file, compiling it the first time; `flags` are added to the usual ones.
 
     `trial` is the `module:function` that a child process calls with a new library's path: it raises AssertionError
-    or WrongResultError if the library does not compute what it should. `is_for_any` says that no processor would
-    be better served than any other.
+    or WrongResultError if the library's results are wrong. With `is_for_any`, it is compiled for any processor.
     """
     if os.environ.get(VARIABLE, "").lower() in ("off", "0", "no"):
-        return Compiled(None, f"{VARIABLE} says so")
+        return Compiled(None, f"{VARIABLE}=off")
     with OPENING:
         return opened(source, trial, flags, ((),) if is_for_any else TARGETS)
 
 
 def forget_failures() -> None:
-    """Compile anew what the compiler or wrong results have ruled out, when it is needed next."""
+    """Forget refused sources and wrong libraries, so that they are compiled again when needed."""
     if forget_refusals():
         opened.cache_clear()
 
 
 @cache
 def opened(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> Compiled:
-    """Load a library, once in a process."""
+    """Load a library, once per process."""
     try:
         key = library_key(source, trial, flags, targets)
         path = cached_library(key) or build(source, trial, flags, targets, key)
@@ -96,7 +95,7 @@ def opened(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -
 
 
 def library_key(source: Path, trial: str, flags: tuple[str, ...], targets: Targets) -> str:
-    """Return the beginning of the name of a library: what it is made of, and for which machine."""
+    """Return the beginning of a library's name, which identifies its sources, compiler and machine."""
     command = (*FLAGS, *flags, *map(str, targets), trial)
     facts = (*command, cpu_model(), cpu_flags(), platform.machine(), platform.release(), torch_version())
     sources = (source, *sorted(source.parent.glob("*.h")))
@@ -106,10 +105,10 @@ def library_key(source: Path, trial: str, flags: tuple[str, ...], targets: Targe
 
 
 def build(source: Path, trial: str, flags: tuple[str, ...], targets: Targets, key: str) -> Path:
-    """Compile the library for the most capable target that works here, and return where it is kept."""
+    """Compile the library for the most capable target that works here, and return its path."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        raise WorkError(f"no C compiler ({', '.join(COMPILERS)}) was found")
+        raise WorkError(f"no C compiler was found ({', '.join(COMPILERS)})")
     key_of_refusal = f"{key}-{hashlib.sha256(identity(compiler).encode()).hexdigest()[:8]}"
     if reason := refusal(key_of_refusal):
         raise WorkError(reason)
@@ -121,20 +120,20 @@ def build(source: Path, trial: str, flags: tuple[str, ...], targets: Targets, ke
             raise WorkError(failure.reason)
     library = cached_library(key)
     if library is None:
-        raise WorkError(f"the library {key} was damaged as soon as it was compiled")
+        raise WorkError(f"the library {key} was damaged right after it was compiled")
     return library
 
 
 def identity(program: str) -> str:
-    """Return what changes when a compiler, or whatever else a library depends on, is exchanged."""
+    """Return a text that changes when a compiler, or another file that a library depends on, is replaced."""
     status = Path(program).stat()
     return f"{program} {status.st_size} {status.st_mtime_ns}"
 
 
 def first_failure(compiler: list[str], targets: Targets, source: Path, trial: str, path: Path) -> Failure | None:
-    """Compile for one target after the other until one passes its trial; return what went wrong if none does.
+    """Compile for one target after the other until one passes its trial; return the failure if none does.
 
-    A temporary failure ends the attempt: a library for a less capable target would be kept for good.
+    A temporary failure ends the attempt, because a library for a less capable target would be cached for good.
     """
     failures: list[Failure] = []
     for target in targets:
@@ -147,10 +146,10 @@ def first_failure(compiler: list[str], targets: Targets, source: Path, trial: st
 
 
 def failure_of_compiler(command: list[str], source: Path, path: Path) -> Failure | None:
-    """Compile a source; return how it failed, or None.
+    """Compile a source; return the failure, or None.
 
-    Final is an error at a line of the source or of a header beside it, or one about a flag. A full disk, exhausted
-    memory or a missing header ("fatal error") is not.
+    An error at a line of the source or of its headers, or about a flag, is final. A full disk, exhausted memory or
+    a missing header ("fatal error") is not.
     """
     done = run([*command, str(source), "-o", str(path), "-lm"], "compiling", {"LC_ALL": "C"})
     if isinstance(done, Failure):

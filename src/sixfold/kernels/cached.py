@@ -1,7 +1,7 @@
-"""Compiled libraries in the user's cache folder, and why some could not be compiled.
+"""The cache of compiled libraries in the user's cache folder, and of the reasons why some could not be compiled.
 
-Loading a library executes it, and a truncated one kills the process that loads it. So folder and file must belong
-to this user, and the name of a library ends with the digest of its content, which is verified before it is loaded.
+Loading a library executes it, and a truncated one kills the process. So folder and file must belong to this user,
+and a library's name ends with the digest of its content, which is verified before it is loaded.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def cached_library(key: str) -> Path | None:
 
 @contextlib.contextmanager
 def new_library(key: str) -> Iterator[Path]:
-    """Yield a path to write a library to; when the block ends well, `cached_library` finds it."""
+    """Yield a path to write a library to; if the block succeeds, `cached_library` finds it."""
     folder = cache_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_shared(folder)
     with tempfile.TemporaryDirectory(prefix=f".{key}-", dir=folder) as temporary:  # its name is random
         path = Path(temporary) / "library.so"
         yield path
-        path.chmod(0o600)  # nobody else could load it
+        path.chmod(0o600)  # only this user may load it
         sync(path)
         library = folder / f"{key}-{sha256(path)}.so"
         path.replace(library)
@@ -45,18 +45,18 @@ def new_library(key: str) -> Iterator[Path]:
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a library is this user's own file and has the content whose digest is in its name."""
+    """Return whether a library belongs to this user and its content has the digest in its name."""
     status = path.lstat()
     is_own_file = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
     return is_own_file and path.stem.endswith(f"-{sha256(path)}")
 
 
 def refuse_shared(folder: Path) -> None:
-    """Raise if another user could have written what is in a folder."""
+    """Raise if another user could have written to a folder."""
     status = folder.stat()
     if status.st_uid != os.geteuid():
         raise WorkError(
-            f"the cache folder {folder} belongs to user {status.st_uid}, and this process to user {os.geteuid()}: "
+            f"the cache folder {folder} belongs to user {status.st_uid}, but this process to user {os.geteuid()}: "
             "set XDG_CACHE_HOME to a folder of your own"
         )
     if status.st_mode & stat.S_IWOTH:
@@ -64,23 +64,23 @@ def refuse_shared(folder: Path) -> None:
 
 
 def refusal_path(key: str) -> Path:
-    """Return the file that says why a library cannot be compiled."""
+    """Return the file with the reason why a library cannot be compiled."""
     return cache_folder() / f"{key}.refused"
 
 
 def refusal(key: str) -> str:
-    """Return why a library cannot be compiled, or nothing."""
+    """Return the reason why a library cannot be compiled, or an empty string."""
     path = refusal_path(key)
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def remember_refusal(key: str, reason: str) -> None:
-    """Keep why a library cannot be compiled."""
+    """Cache the reason why a library cannot be compiled."""
     write_atomically(refusal_path(key), reason.encode())
 
 
 def forget_refusals() -> int:
-    """Delete the reasons that can be deleted, so that all is tried again; return how many there were."""
+    """Delete the reasons that can be deleted, so that those libraries are tried again; return their number."""
     num_deleted = 0
     with contextlib.suppress(OSError, RuntimeError, ConfigError):
         for path in cache_folder().glob("*.refused"):

@@ -1,33 +1,32 @@
-/* Attention of each position of a text to itself and those before it, forward and backward, for training decoder-only
-   models on a CPU.
+/* Causal attention, forward and backward, for training decoder-only models on a CPU.
 
-   The queries of one head are worked on in blocks, with the keys up to the last query of the block and no others. On
-   the diagonal, squares of LANES keys and queries of which no query may see a key are left out too. As in attention.c,
-   scores stand with one row for each key and one column for each query. The backward pass makes the probabilities again
-   from the logarithm of their sum, a chunk of keys at a time, so that memory grows with the length and not its square.
+The queries of one head are processed in blocks, with only the keys up to the last query of the block. On the
+diagonal, squares of LANES keys and queries that are masked entirely are skipped too. As in attention.c, scores have
+one row per key and one column per query. The backward pass recomputes the probabilities from the logarithm of their
+sum, a chunk of keys at a time, so that memory grows linearly with the length.
 
-   Rows are copied before they are worked on: to lie close together, to get their bias, to be turned by their positions
-   where these are rotary, and to end on a whole vector. The copies behind the last position are zeros; being last,
-   they are keys that no real query sees.
+Rows are copied before they are processed: to be contiguous, with the bias added, rotated if positions are rotary, and
+padded to whole vectors. The copies after the last position are zeros; as they come last, no real query attends to
+them.
 
-   Shapes: B texts, T positions, H heads, G heads of keys and values, each shared by H / G neighbouring heads of queries,
-   D head width, a multiple of LANES. */
+Shapes: B texts, T positions, H heads, G key-value heads, each shared by H / G adjacent query heads, D head width, a
+multiple of LANES. */
 
 #include "tiles.h"
 
 #include <math.h>
 
-#define BLOCK 64        /* queries, or keys of the backward pass, that are worked on at once */
-#define UNSEEN (-1e30f) /* the score of a key that a query may not see */
+#define BLOCK 64        /* queries, or keys in the backward pass, that are processed at once */
+#define UNSEEN (-1e30f) /* the score of a key that a query may not attend to */
 
 typedef struct {
     const float *projected;     /* (B, T, (H + 2G)·D): queries, keys and values side by side */
-    const float *bias;          /* ((H + 2G)·D) to add to each position; NULL: none */
+    const float *bias;          /* ((H + 2G)·D), added to each position; NULL: none */
     const float *cosine, *sine; /* (T, D / 2) of rotary positions; NULL: none */
     float *output;              /* (B, T, H·D) */
     float *log_totals;          /* (B, H, T), to base 2 */
     long positions, heads, key_heads, width;
-    float scale; /* of the scores, times log₂ e: probabilities are powers of two */
+    float scale; /* of the scores, times log₂ e, because probabilities are computed as powers of two */
 } Attention;
 
 typedef struct {
@@ -36,23 +35,24 @@ typedef struct {
     float *gradient;              /* of `projected` */
 } Gradients;
 
-/* A block of queries of one head; a chunk of keys that begins at the same position lies on its diagonal. */
+/* A block of queries of one head; the chunk of keys that begins at the same position is on the diagonal. */
 typedef struct {
     long batch, head, first, count, padded; /* padded: the count, rounded up to whole vectors */
 } Block;
 
-/* What one thread works with. Rows are (positions, D), columns (D, positions). */
+/* The working memory of one thread. Rows are (positions, D), columns (D, positions). */
 typedef struct {
     float *keys, *values, *key_gradients, *value_gradients; /* rows of the whole text */
     float *queries, *query_columns, *output, *gradients, *gradient_columns; /* of a block */
-    float *scores, *slopes; /* (keys, queries) of a block; slopes: gradients of the scores */
+    float *scores, *score_gradients; /* (keys, queries) of a block */
 } Room;
 
 static long rounded_up(long count) { return (count + LANES - 1) / LANES * LANES; }
 
 static long columns_of(const Attention *o) { return (o->heads + 2 * o->key_heads) * o->width; }
 
-/* Return where a head of projected positions stands: heads of queries come first, then those of keys, then of values. */
+/* Return the location of a head in projected positions: query heads come first, then those of keys, then of values.
+*/
 static long place(const Attention *o, long batch, long head, long position) {
     return (batch * o->positions + position) * columns_of(o) + head * o->width;
 }
@@ -65,7 +65,7 @@ static float *log_totals_of(const Attention *o, Block block) {
     return o->log_totals + (block.batch * o->heads + block.head) * o->positions + block.first;
 }
 
-/* Copy rows and multiply them; turn them by their positions, forwards (direction 1) or back (-1), if they are rotary. */
+/* Copy rows times a factor; if positions are rotary, rotate them forward (direction 1) or back (-1). */
 static void turn(const Attention *o, const float *from, long from_row, const float *bias, float *to, long to_row, long first,
                  long count, float direction, float factor) {
     long half = o->width / 2;
@@ -87,7 +87,7 @@ static void copy(const Attention *o, const float *from, long from_row, const flo
             to[d] = (from[d] + (bias ? bias[d] : 0)) * factor;
 }
 
-/* Fetch a head of projected positions, with zeros behind the last one. */
+/* Fetch a head of projected positions, with zeros after the last one. */
 static void fetch(const Attention *o, long batch, long head, long first, long count, int is_turned, float factor,
                   float *rows) {
     const float *from = o->projected + place(o, batch, head, first), *bias = o->bias ? o->bias + head * o->width : NULL;
@@ -98,7 +98,7 @@ static void fetch(const Attention *o, long batch, long head, long first, long co
     memset(rows + count * o->width, 0, (rounded_up(count) - count) * o->width * sizeof(float));
 }
 
-/* Store the gradients of what `fetch` has fetched. */
+/* Store the gradients of rows fetched by `fetch`. */
 static void store(const Gradients *g, long batch, long head, long first, long count, int is_turned, float factor,
                   const float *rows) {
     const Attention *o = &g->forward;
@@ -109,10 +109,9 @@ static void store(const Gradients *g, long batch, long head, long first, long co
         copy(o, rows, o->width, NULL, to, columns_of(o), count, factor);
 }
 
-/* The products of a block with a chunk of so many keys. On the diagonal they leave out, square by square, the keys that
-   stand behind the queries. */
+/* The products of a block with a chunk of keys. On the diagonal, squares of keys after the queries are skipped. */
 
-/* Write, for each key and query, the product of their rows: scores, or the gradients of probabilities. */
+/* Write the product of the rows of each key and query: scores, or gradients of probabilities. */
 static void multiply_pairs(Block block, long width, long keys, int is_diagonal, const float *rows, const float *columns,
                            float *pairs) {
     for (long i = 0, step = is_diagonal ? LANES : keys; i < keys; i += step)
@@ -120,7 +119,7 @@ static void multiply_pairs(Block block, long width, long keys, int is_diagonal, 
                  pairs + i * block.padded + i, block.padded, 0);
 }
 
-/* Add up rows of the keys, weighted, for each query. */
+/* Write the weighted sum of the keys' rows for each query. */
 static void gather_for_queries(Block block, long width, long keys, int is_diagonal, const float *pairs, const float *rows,
                                float *sums, int adds) {
     for (long i = 0, step = is_diagonal ? LANES : block.padded; i < block.padded; i += step)
@@ -128,7 +127,7 @@ static void gather_for_queries(Block block, long width, long keys, int is_diagon
                  width, adds);
 }
 
-/* Add up rows of the queries, weighted, for each key. */
+/* Write the weighted sum of the queries' rows for each key. */
 static void gather_for_keys(Block block, long width, long keys, int is_diagonal, const float *pairs, const float *rows,
                             float *sums, int adds) {
     for (long i = 0, step = is_diagonal ? LANES : keys; i < keys; i += step)
@@ -136,16 +135,15 @@ static void gather_for_keys(Block block, long width, long keys, int is_diagonal,
                  sums + i * width, width, adds);
 }
 
-/* Give a value to the pairs of a square on the diagonal of which the key stands behind the query. */
+/* Set the elements of a square on the diagonal whose key comes after the query. */
 static void set_unseen(float *square, long row, float value) {
     for (int key = 0; key < LANES; key++)
         for (int query = 0; query < LANES; query++)
             square[key * row + query] = query < key ? value : square[key * row + query];
 }
 
-/* Turn the scores of some queries, one vector of them, into exponentials, and write one over their sum and its
-   logarithm. */
-static void exponentiate(float *scores, long row, long keys, float *share, float *log_total) {
+/* Turn the scores of one vector of queries into exponentials, and write 1 / their sum and its logarithm. */
+static void exponentiate(float *scores, long row, long keys, float *inverse, float *log_total) {
     float largest[LANES], total[LANES] = {0};
     for (int l = 0; l < LANES; l++)
         largest[l] = UNSEEN;
@@ -159,17 +157,17 @@ static void exponentiate(float *scores, long row, long keys, float *share, float
             total[l] += weight;
         }
     for (int l = 0; l < LANES; l++) {
-        share[l] = 1 / total[l];
+        inverse[l] = 1 / total[l];
         log_total[l] = largest[l] + log2f(total[l]);
     }
 }
 
-static void normalise(const Attention *o, Block block, float *scores, float *shares) {
+static void normalise(const Attention *o, Block block, float *scores, float *inverses) {
     float log_totals[BLOCK];
     for (long i = 0; i < block.padded; i += LANES) {
         float *square = scores + (block.first + i) * block.padded + i;
         set_unseen(square, block.padded, UNSEEN);
-        exponentiate(scores + i, block.padded, block.first + i + LANES, shares + i, log_totals + i);
+        exponentiate(scores + i, block.padded, block.first + i + LANES, inverses + i, log_totals + i);
         set_unseen(square, block.padded, 0);
     }
     memcpy(log_totals_of(o, block), log_totals, block.count * sizeof(float));
@@ -178,41 +176,41 @@ static void normalise(const Attention *o, Block block, float *scores, float *sha
 static long keys_of(Block block, long chunk) { return chunk < block.first ? BLOCK : block.padded; }
 
 static void attend_block(const Attention *o, Block block, Room room) {
-    float shares[BLOCK], *output = o->output + place_of_output(o, block);
+    float inverses[BLOCK], *output = o->output + place_of_output(o, block);
     fetch(o, block.batch, block.head, block.first, block.count, 1, o->scale, room.queries);
     transpose(room.queries, o->width, block.padded, block.padded, o->width, room.query_columns);
     for (long chunk = 0; chunk <= block.first; chunk += BLOCK)
         multiply_pairs(block, o->width, keys_of(block, chunk), chunk == block.first, room.keys + chunk * o->width,
                        room.query_columns, room.scores + chunk * block.padded);
-    normalise(o, block, room.scores, shares);
+    normalise(o, block, room.scores, inverses);
     for (long chunk = 0; chunk <= block.first; chunk += BLOCK)
         gather_for_queries(block, o->width, keys_of(block, chunk), chunk == block.first,
                            room.scores + chunk * block.padded, room.values + chunk * o->width, room.output, chunk > 0);
     for (long i = 0; i < block.count; i++)
         for (long d = 0; d < o->width; d++)
-            output[i * o->heads * o->width + d] = room.output[i * o->width + d] * shares[i];
+            output[i * o->heads * o->width + d] = room.output[i * o->width + d] * inverses[i];
 }
 
-/* Make probabilities of a chunk's scores again, and the scores' gradients of the probabilities' gradients: the gradient
-   of a score is its probability times how far its own gradient lies above the mean. */
+/* Recompute probabilities from a chunk's scores, and turn gradients of probabilities into gradients of scores: the
+   gradient of a score is its probability times the difference between its probability's gradient and the mean. */
 static void differentiate_scores(Block block, long keys, int is_diagonal, const float *log_totals, const float *means,
-                                 float *scores, float *slopes) {
+                                 float *scores, float *score_gradients) {
     for (long i = 0; i < block.padded; i += LANES) {
         for (long j = 0, seen = is_diagonal ? i + LANES : keys; j < seen; j++)
             for (int l = 0; l < LANES; l++) {
-                float *score = scores + j * block.padded + i + l, *slope = slopes + j * block.padded + i + l;
+                float *score = scores + j * block.padded + i + l, *slope = score_gradients + j * block.padded + i + l;
                 *score = power_of_two(*score - log_totals[i + l]);
                 *slope = *score * (*slope - means[i + l]);
             }
         if (is_diagonal) {
             set_unseen(scores + i * block.padded + i, block.padded, 0);
-            set_unseen(slopes + i * block.padded + i, block.padded, 0);
+            set_unseen(score_gradients + i * block.padded + i, block.padded, 0);
         }
     }
 }
 
-/* Fetch the gradients of a block's outputs, and write the mean of the probabilities' gradients for each query: it is the
-   product of the output and its gradient. */
+/* Fetch the gradients of a block's outputs, and write the mean of the probabilities' gradients for each query, which
+is the product of the output and its gradient. */
 static void fetch_gradients(const Gradients *g, Block block, float *rows, float *means) {
     const Attention *o = &g->forward;
     long row = o->heads * o->width, place = place_of_output(o, block);
@@ -230,7 +228,7 @@ static void fetch_gradients(const Gradients *g, Block block, float *rows, float 
     }
 }
 
-/* Differentiate a block; `is_first` says that its head is the first of those that share the keys. */
+/* Differentiate a block; `is_first` says that its head is the first that shares these keys. */
 static void differentiate_block(const Gradients *g, Block block, int is_first, Room room) {
     const Attention *o = &g->forward;
     float log_totals[BLOCK] = {0}, means[BLOCK];
@@ -244,16 +242,16 @@ static void differentiate_block(const Gradients *g, Block block, int is_first, R
         long keys = keys_of(block, chunk), place = chunk * width;
         int is_diagonal = chunk == block.first, adds = !(is_diagonal && is_first);
         multiply_pairs(block, width, keys, is_diagonal, room.keys + place, room.query_columns, room.scores);
-        multiply_pairs(block, width, keys, is_diagonal, room.values + place, room.gradient_columns, room.slopes);
-        differentiate_scores(block, keys, is_diagonal, log_totals, means, room.scores, room.slopes);
+        multiply_pairs(block, width, keys, is_diagonal, room.values + place, room.gradient_columns, room.score_gradients);
+        differentiate_scores(block, keys, is_diagonal, log_totals, means, room.scores, room.score_gradients);
         gather_for_keys(block, width, keys, is_diagonal, room.scores, room.gradients, room.value_gradients + place, adds);
-        gather_for_keys(block, width, keys, is_diagonal, room.slopes, room.queries, room.key_gradients + place, adds);
-        gather_for_queries(block, width, keys, is_diagonal, room.slopes, room.keys + place, room.output, chunk > 0);
+        gather_for_keys(block, width, keys, is_diagonal, room.score_gradients, room.queries, room.key_gradients + place, adds);
+        gather_for_queries(block, width, keys, is_diagonal, room.score_gradients, room.keys + place, room.output, chunk > 0);
     }
     store(g, block.batch, block.head, block.first, block.count, 1, o->scale * (float)M_LN2, room.output);
 }
 
-/* Work on one text and the heads that share one head of keys and values. */
+/* Process one text and the query heads that share a key-value head. */
 static void work_on_keys(const Attention *o, const Gradients *g, long batch, long key_head, Room room) {
     long keys = o->heads + key_head, values = keys + o->key_heads, shared = o->heads / o->key_heads;
     fetch(o, batch, keys, 0, o->positions, 1, 1, room.keys);
@@ -266,7 +264,7 @@ static void work_on_keys(const Attention *o, const Gradients *g, long batch, lon
             block.padded = rounded_up(block.count);
             g ? differentiate_block(g, block, head == 0, room) : attend_block(o, block, room);
         }
-    if (g) { /* the queries in its products have been multiplied by scale · log₂ e, of which the logarithm is too much */
+    if (g) { /* the queries in these products include the factor scale · log₂ e: ln 2 removes log₂ e */
         store(g, batch, keys, 0, o->positions, 1, (float)M_LN2, room.key_gradients);
         store(g, batch, values, 0, o->positions, 0, 1, room.value_gradients);
     }
@@ -278,7 +276,8 @@ static float *take(float **free_room, long count) {
     return taken;
 }
 
-/* Work on the heads of keys from `begin` to `end`, counted through all texts; return whether there was memory for it. */
+/* Process the key-value heads from `begin` to `end`, counted over all texts; return whether there was enough memory.
+*/
 static int work(const Attention *o, const Gradients *g, long begin, long end) {
     long text = rounded_up(o->positions) * o->width, block = BLOCK * o->width, pairs = rounded_up(o->positions) * BLOCK;
     float *memory = aligned_alloc(64, (4 * text + 5 * block + 2 * pairs) * sizeof(float)), *rest = memory;
@@ -289,7 +288,7 @@ static int work(const Attention *o, const Gradients *g, long begin, long end) {
         .key_gradients = take(&rest, text), .value_gradients = take(&rest, text),
         .queries = take(&rest, block), .query_columns = take(&rest, block), .output = take(&rest, block),
         .gradients = take(&rest, block), .gradient_columns = take(&rest, block),
-        .scores = take(&rest, pairs), .slopes = take(&rest, pairs),
+        .scores = take(&rest, pairs), .score_gradients = take(&rest, pairs),
     };
     for (long i = begin; i < end; i++)
         work_on_keys(o, g, i / o->key_heads, i % o->key_heads, room);

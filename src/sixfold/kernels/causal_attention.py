@@ -1,6 +1,6 @@
-"""Attention to what stands before, on a CPU, from `causal_attention.c` where it can be compiled.
+"""Causal attention on a CPU, by `causal_attention.c` if it can be compiled.
 
-Shapes: B batch, T positions, H heads, G heads of keys and values, D head width.
+Shapes: B batch, T positions, H heads, G key-value heads, D head width.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.threads import run
 
 SOURCE = Path(__file__).with_suffix(".c")
-TRIAL = "sixfold.kernels.causal_attention_trial:trial"  # computes the same with torch
+TRIAL = "sixfold.kernels.causal_attention_trial:trial"  # compares it with torch
 LANES = 16  # head widths are multiples of this
 
 
@@ -43,7 +43,7 @@ class GradientsStructure(Structure):
 
 @dataclass(frozen=True)
 class Heads:
-    """How many heads of queries, and of keys and values, how wide they are, and what scores are multiplied by."""
+    """The numbers of query heads and of key-value heads, their width, and the factor of the scores."""
 
     queries: int
     keys: int
@@ -52,17 +52,17 @@ class Heads:
 
     @property
     def columns(self) -> int:
-        """Queries, keys and values of a position side by side."""
+        """The width of the queries, keys and values of a position."""
         return (self.queries + 2 * self.keys) * self.width
 
 
 def kernels() -> Compiled:
-    """Return the compiled library, or why there is none."""
+    """Return the compiled library, or the reason why there is none."""
     return compiled(SOURCE, TRIAL)
 
 
 def is_possible(x: Tensor, heads: Heads, sizes: Sequence[int]) -> bool:
-    """Return whether attention of positions x (B, T, d_model) with so wide projections can be computed here."""
+    """Return whether the kernel supports attention of x (B, T, d_model) with projections of these widths."""
     is_plain = x.is_cpu and x.dtype == torch.float32 and x.numel() > 0
     is_one_width = heads.width % LANES == 0 and sum(sizes) == heads.columns
     return is_one_width and is_plain and kernels().library is not None
@@ -88,7 +88,7 @@ def attend_with(
 
 
 class CausalAttention(torch.autograd.Function):
-    """Attention to what stands before as one operation."""
+    """Causal attention as one operation."""
 
     @staticmethod
     def forward(
@@ -99,7 +99,7 @@ class CausalAttention(torch.autograd.Function):
         turns: Tensor | None,
         heads: Heads,
     ) -> Tensor:
-        """Attend, and keep what the backward pass needs."""
+        """Attend, and save what the backward pass needs."""
         projected = projected.contiguous()
         bias = None if bias is None else bias.contiguous()
         turns = None if turns is None else turns.contiguous()

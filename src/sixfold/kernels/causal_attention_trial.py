@@ -1,4 +1,4 @@
-"""The trial of a new library of causal attention: outputs and gradients as torch computes them in float64."""
+"""The trial of a new causal attention library: compares outputs and gradients with torch in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCH = 2
 
 @dataclass(frozen=True)
 class Case:
-    """A length and heads, with a bias and rotary positions or without."""
+    """A length and heads, with or without a bias and rotary positions."""
 
     positions: int
     heads: Heads
@@ -23,7 +23,7 @@ class Case:
     is_rotary: bool
 
     def inputs(self, generator: torch.Generator) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return a random projection, and a bias and turns if there are some."""
+        """Return a random projection, and a bias and rotations if the case has them."""
         projected = torch.randn(BATCH, self.positions, self.heads.columns, generator=generator)
         angles = torch.randn(self.positions, self.heads.width // 2, generator=generator)
         return (
@@ -73,6 +73,6 @@ def attention_of_torch(projected: Tensor, bias: Tensor | None, turns: Tensor | N
 
 
 def turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Turn the pairs of numbers i and i + D/2 of x (B, H, T, D) by angles with these cosines and sines."""
+    """Rotate the pairs of dimensions i and i + D/2 of x (B, H, T, D) by angles with these cosines and sines."""
     pairs = torch.complex(*x.chunk(2, dim=-1)) * torch.complex(turns[0], turns[1])
     return torch.cat([pairs.real, pairs.imag], dim=-1)

@@ -1,19 +1,18 @@
-/* A decoder-only model on a CPU, one call for each step: what `decode/torch_contexts.py` computes, with all cores.
-   `kernels/build.py` compiles this file for the machine it runs on; `decode/kernel_contexts.py` calls it.
+/* A decoder-only model on a CPU, one call per step: computes the same as `decode/torch_contexts.py`, on all cores.
+`kernels/build.py` compiles this file for the machine it runs on; `decode/kernel_contexts.py` calls it.
 
-   One call reads any mix of rows: one new token of some contexts, many of others. All rows go through each matrix
-   together, so weights are read once. Every row is computed by itself, every sum in one fixed order, so a row has the
-   same bits in any company and with any number of threads.
+One call reads any mix of rows: one new token of some contexts, many of others. All rows are multiplied by each matrix
+together, so weights are read once. Each row is computed independently and each sum in a fixed order, so a row's bits
+do not depend on the other rows or on the number of threads.
 
-   The keys and values of a context are in pages of PAGE positions; contexts that begin alike share pages. A page has,
-   for each layer and each head of keys, the keys (width, PAGE) and then the values (PAGE, width): scores are made for
-   neighbouring positions at once, and sums of values for neighbouring numbers.
+The keys and values of a context are in pages of PAGE positions; contexts with the same beginning share pages. A page
+has, for each layer and key-value head, the keys (width, PAGE) and then the values (PAGE, width): scores are
+vectorised over positions, and sums of values over the width.
 
-   All sizes are padded to whole panels, heads to whole vectors: weights, biases and rows have zeros there, and zeros
-   stay zeros.
+All sizes are padded to whole panels, heads to whole vectors: weights, biases and rows have zeros there, and zeros
+stay zeros.
 
-   Names: R rows, d the model's width, h the width of all heads of queries together.
-*/
+Names: R rows, d the model's width, h the width of all query heads together. */
 
 #include "activations.h"
 #include "layer.h"
@@ -21,8 +20,8 @@
 #include "team.h"
 #include "vectors.h"
 
-enum { PAGE = 32, TILE = 4 }; /* positions of a page; queries that look at it together */
-enum { TASK = 1 << 16 }; /* products of two numbers that make a task worth its while */
+enum { PAGE = 32, TILE = 4 }; /* positions per page; queries that are processed together */
+enum { TASK = 1 << 16 }; /* multiplications that make a task worthwhile */
 
 typedef struct {
     const Layer *layers;
@@ -30,16 +29,16 @@ typedef struct {
     Matrix projection;
     const float *embedding; /* (vocabulary, d) */
     const float *positions; /* (positions, d): added to embeddings; or NULL */
-    const float *turns; /* (2, positions, half): cosines and sines that turn queries and keys; or NULL */
+    const float *turns; /* (2, positions, half): cosines and sines that rotate queries and keys; or NULL */
     float embedding_scale;
     int32_t is_rms, is_int8, activation;
     long num_layers, d_model, padded_d_model;
     long heads, key_value_heads, head_width;
-    long half; /* number i of a head and number i + half are turned as a pair */
+    long half; /* dimensions i and i + half of a head are rotated as a pair */
     long max_positions;
 } Model;
 
-typedef struct { /* neighbouring tokens of one context */
+typedef struct { /* consecutive tokens of one context */
     float *const *pages; /* of the whole context */
     const int64_t *tokens;
     long begin; /* the position of the first token */
@@ -49,7 +48,7 @@ typedef struct { /* neighbouring tokens of one context */
 
 typedef struct {
     const Span *spans;
-    long num_spans, rows, longest; /* the most positions that a row sees */
+    long num_spans, rows, longest; /* the most positions that a row attends to */
     long threads;
     float *x; /* (R, d): the result */
     void *room;
@@ -80,13 +79,13 @@ static uintptr_t lay_out(const Model *m, long rows, long longest, long threads, 
     return room;
 }
 
-/* Return the bytes of room that so many rows need, each of which sees at most so many positions. */
+/* Return the bytes of working memory for this many rows, each of which attends to at most `longest` positions. */
 long room_for(const Model *m, long rows, long longest, long threads) {
     Work work;
     return lay_out(m, rows, longest, threads, 0, &work);
 }
 
-/* What the tasks of a call see. */
+/* The data that the tasks of a call share. */
 typedef struct {
     const Model *m;
     const Reading *reading;
@@ -95,11 +94,11 @@ typedef struct {
     long threads, rows, index; /* of the layer */
 } Call;
 
-/* Rows: norms and rounding. */
+/* Rows: norms and quantisation. */
 
 typedef struct {
     const Call *call;
-    const Norm *norm; /* or NULL: only round */
+    const Norm *norm; /* or NULL: only quantise */
     const float *from;
     float *to;
     long width;
@@ -139,7 +138,7 @@ static Rows rounded(const Call *c, const float *x, long width) {
     return rows_of(c, x);
 }
 
-/* Products: a task has some panels of the outputs. */
+/* Products: a task computes some panels of the outputs. */
 
 typedef struct {
     const Call *call;
@@ -147,7 +146,7 @@ typedef struct {
     const Rows *x;
     float *to, *gate_to;
     const float *add;
-    long columns; /* of a task */
+    long columns; /* per task */
     int activation; /* or -1 */
 } Product;
 
@@ -180,7 +179,7 @@ static void share_product(Product p) {
 
 /* Attention. */
 
-/* Where a page has the keys of a head; the values stand behind them. */
+/* The location of a head's keys in a page; the values follow them. */
 INLINE float *keys_of(const Model *m, float *page, long layer, long head) {
     return page + (layer * m->key_value_heads + head) * 2 * m->head_width * PAGE;
 }
@@ -199,7 +198,7 @@ static const Span *span_of(const Reading *reading, long row) {
     return span;
 }
 
-/* Turn a row's queries and keys, and put its keys and values into the page. */
+/* Rotate a row's queries and keys, and write its keys and values to the page. */
 static void place_row(const void *work, long r, long thread) {
     (void)thread;
     const Call *c = work;
@@ -218,11 +217,11 @@ static void place_row(const void *work, long r, long thread) {
     }
 }
 
-typedef struct { /* neighbouring queries of one context that look at the same keys and values */
+typedef struct { /* consecutive queries of one context with the same key-value head */
     const float *query[TILE];
     float *output[TILE];
     float *scores[TILE];
-    long seen[TILE]; /* positions; ascending */
+    long seen[TILE]; /* positions that each attends to; ascending */
     long count, width;
 } Tile;
 
@@ -245,8 +244,8 @@ INLINE void score_page(const Tile *t, const float *keys, long begin, int queries
     }
 }
 
-/* Add the values of the positions from `first` to `end` of a page that begins at `begin`, each times its score, to the
-   outputs of the queries from `query` on; one vector of their numbers, or four. */
+/* Add the values of the positions from `first` to `end` of a page that begins at `begin`, each times its score, to
+the outputs of the queries beginning with `query`; one vector of their numbers, or four. */
 INLINE void mix_vectors(
     const Tile *t, const float *values, long begin, long first, long end, long place, int query, int queries, int vectors
 ) {
@@ -270,7 +269,7 @@ INLINE void mix_some(const Tile *t, const float *values, long begin, long first,
     for (; place < t->width; place += LANES) mix_vectors(t, values, begin, first, end, place, query, queries, 1);
 }
 
-/* First what all queries see of the page, then what only the later ones do. */
+/* First the positions that all queries attend to, then those of the later queries only. */
 INLINE void mix_page(const Tile *t, const float *values, long begin, int queries) {
     long shared = shorter(t->seen[0] - begin, PAGE);
     if (shared > 0) mix_some(t, values, begin, 0, shared, 0, queries);
@@ -285,7 +284,7 @@ INLINE void attend_as(const Call *c, const Tile *t, const Span *span, long head,
         score_page(t, keys_of(m, span->pages[begin / PAGE], c->index, head), begin, queries);
     float inverse[TILE];
     for (int j = 0; j < queries; j++) {
-        inverse[j] = share_out(t->scores[j], t->seen[j]);
+        inverse[j] = exponentiate(t->scores[j], t->seen[j]);
         memset(t->output[j], 0, t->width * sizeof *t->output[j]);
     }
     for (long begin = 0; begin < seen; begin += PAGE)
@@ -378,7 +377,7 @@ void read_tokens(const Model *m, const Reading *reading) {
 /* The vocabulary. */
 
 typedef struct {
-    const float *x; /* (R, d): what `read_tokens` has left */
+    const float *x; /* (R, d): the result of `read_tokens` */
     float *logits; /* (R, padded vocabulary); becomes the log-probabilities */
     long rows, threads;
     void *room;
@@ -407,7 +406,7 @@ void log_probabilities(const Model *m, const Prediction *p) {
     leave_team(call.threads);
 }
 
-/* For the one who calls: how sizes are padded, and whether the structures are what they are thought to be. */
+/* For the caller: how sizes are padded, and the sizes of the structures, to check that both sides agree. */
 
 long panel(void) { return PANEL; }
 long lanes(void) { return LANES; }

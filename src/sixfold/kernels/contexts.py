@@ -12,7 +12,7 @@ from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
-TRIAL = "sixfold.decode.kernel_contexts:try_out"  # computes the same with torch
+TRIAL = "sixfold.decode.kernel_contexts:try_out"  # compares it with torch
 
 
 class LayerStructure(Structure):

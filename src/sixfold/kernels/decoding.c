@@ -1,13 +1,13 @@
-/* The steps of decoding on a CPU, one call for each: what `decode/torch_engine.py` computes, without a cost for each
+/* The steps of decoding on a CPU, one call each: computes the same as `decode/torch_engine.py`, without overhead per
    operation. `kernels/build.py` compiles this file for the machine it runs on; `decode/kernel_engine.py` calls it.
 
-   Every row is computed by itself, every sum in one fixed order, so the same row has the same bits in any company.
+   Each row is computed independently and each sum in a fixed order, so a row's bits do not depend on the other rows.
 
    All sizes are padded to whole panels: weights, biases and rows have zeros there, and zeros stay zeros. Rows are
    stored one after the other, without gaps.
 
-   Names: R rows, d the model's width, h the width of all heads together. Keys and values of a position are one
-   piece of memory, h keys and then h values; a query sees a list of such pieces.
+   Names: R rows, d the model's width, h the width of all heads together. The keys and values of a position are
+   contiguous, h keys and then h values; a query attends to a list of such pieces.
 */
 
 #include "norms.h"
@@ -15,9 +15,9 @@
 #include "room.h"
 #include "vectors.h"
 
-enum { BLOCK = 64 }; /* tokens that are compared at once */
+enum { BLOCK = 64 }; /* tokens compared at once */
 
-/* The model, and room to work in. */
+/* The model, and working memory. */
 
 typedef struct {
     Matrix query, memory, output;
@@ -61,8 +61,8 @@ static long widest(const Model *m) {
     return width > m->d_ff ? width : m->d_ff;
 }
 
-enum { MOST = 64 }; /* best ones that can be found of each row */
-enum { LOGITS = 1 << 17 }; /* made at once, and looked at while they are still in the cache */
+enum { MOST = 64 }; /* the most extensions that can be found per row */
+enum { LOGITS = 1 << 17 }; /* computed at once, and used while they are still in the cache */
 
 static long columns_at_once(const Model *m, long rows) {
     long columns = LOGITS / rows / BLOCK * BLOCK;
@@ -87,7 +87,7 @@ static uintptr_t lay_out(const Model *m, long rows, long positions, uintptr_t ro
     return room;
 }
 
-/* Return the bytes of room that so many rows need, each of which sees so many positions. */
+/* Return the bytes of working memory for this many rows, each of which attends to this many positions. */
 long room_for(const Model *m, long rows, long positions) {
     Work work;
     return lay_out(m, rows, positions, 0, &work);
@@ -108,15 +108,15 @@ INLINE float product(const float *a, const float *b, long width) {
     return sum_of(sum);
 }
 
-/* The sum of the pieces from `offset` on, each times its share, times `scale`. */
+/* The weighted sum of the pieces beginning at `offset`, times `scale`. */
 INLINE void mix(
-    const float *const *pieces, long offset, const float *shares, long count, float scale, float *out, int vectors
+    const float *const *pieces, long offset, const float *weights, long count, float scale, float *out, int vectors
 ) {
     floats sum[4];
     UNROLL for (int j = 0; j < vectors; j++) sum[j] = all(0);
     for (long i = 0; i < count; i++)
         UNROLL for (int j = 0; j < vectors; j++)
-            sum[j] = fused(load(pieces[i] + offset + j * LANES), all(shares[i]), sum[j]);
+            sum[j] = fused(load(pieces[i] + offset + j * LANES), all(weights[i]), sum[j]);
     UNROLL for (int j = 0; j < vectors; j++) store(out + j * LANES, sum[j] * scale);
 }
 
@@ -130,7 +130,7 @@ static void attend(
         for (long h = 0; h < m->heads; h++)
             scores[h * padded + i] = product(query + h * width, past[i] + h * width, width);
     for (long h = 0; h < m->heads; h++, scores += padded) {
-        float inverse = share_out(scores, count);
+        float inverse = exponentiate(scores, count);
         long done = h * width, end = done + width, values = m->all_heads;
         for (; done + 4 * LANES <= end; done += 4 * LANES)
             mix(past, values + done, scores, count, inverse, context + done, 4);
@@ -138,7 +138,7 @@ static void attend(
     }
 }
 
-/* A sub-layer begins with the rows that go into it and ends when its result has been added to x. */
+/* A sublayer begins with its input rows and ends when its result has been added to x. */
 static Rows begin(const Model *m, const Work *w, const Norm *norm, const float *x, long rows) {
     if (m->is_pre_norm) normalise(norm, x, w->normal, rows, m->d_model, m->padded_d_model);
     return rows_of(m, w, m->is_pre_norm ? w->normal : x, rows, m->padded_d_model);
@@ -168,7 +168,7 @@ static void embed(const Model *m, int64_t token, const float *position, float *x
         store(x + i, load(vector + i) * m->embedding_scale + load(position + i));
 }
 
-/* The encoder. The sentences' tokens stand one after the other, without padding. */
+/* The encoder. The tokens of the sentences follow each other, without padding. */
 
 typedef struct {
     const int64_t *tokens; /* of all sentences */
@@ -176,7 +176,7 @@ typedef struct {
     const float *positions; /* (longest, d) */
     long sentences, rows, longest;
     float *x; /* (R, d) */
-    float *memory; /* (decoder layers, R, 2h): what the decoder will look at */
+    float *memory; /* (decoder layers, R, 2h): keys and values for the decoder */
     void *room;
 } Source;
 
@@ -203,7 +203,7 @@ void encode(const Model *m, const Source *s) {
     for (const Layer *layer = m->encoder; layer < m->encoder + m->encoder_layers; layer++) {
         Rows input = begin(m, w, &layer->past.norm, s->x, s->rows);
         multiply(&layer->past.query, &input, w->query, NULL, 0);
-        multiply(&layer->past.memory, &input, s->memory, NULL, 0); /* there is room until the decoder's is known */
+        multiply(&layer->past.memory, &input, s->memory, NULL, 0); /* used as temporary memory */
         attend_to_source(m, w, s, s->memory);
         join_heads(m, w, &layer->past, s->x, s->rows);
         feed_forward(m, w, layer, s->x, s->rows);
@@ -216,11 +216,11 @@ void encode(const Model *m, const Source *s) {
 
 /* A step of the decoder.
 
-   Keys and values stay where their step has put them; the history of a row tells which row of each earlier step
-   its past is. To reorder hypotheses is to reorder histories. */
+   Keys and values stay where their step wrote them; the history of a row says which row of each earlier step it
+   continues. Reordering hypotheses only reorders histories. */
 
 typedef struct {
-    const int64_t *tokens; /* the newest of each row */
+    const int64_t *tokens; /* the newest token of each row */
     const float *position; /* (d): this step's */
     long rows, width, step; /* `width` rows belong to the same sentence */
     int64_t *history; /* (R, capacity) */
@@ -279,23 +279,23 @@ void decode(const Model *m, const Step *s) {
     if (m->is_pre_norm) normalise(&m->decoder_norm, s->x, s->x, s->rows, m->d_model, m->padded_d_model);
 }
 
-/* The vocabulary: logits, the log of the sum of their exponentials, and the best ones. */
+/* The vocabulary: logits, the log of the sum of their exponentials, and the best extensions. */
 
 typedef struct {
     const float *x; /* (R, d): the decoder's output */
     long rows, width; /* `width` rows belong to the same sentence */
-    const int64_t *marks; /* tokens that are no text and never chosen */
-    long num_marks, end_mark;
-    const int64_t *forbidden; /* tokens that may not follow a row, ascending, those of one row after the other; or NULL */
-    int64_t *next_forbidden; /* (R): where the tokens of a row begin; moved on while its logits are looked at */
+    const int64_t *never_chosen; /* special tokens that no output may contain */
+    long num_never_chosen, eos;
+    const int64_t *forbidden; /* tokens that may not follow a row, ascending, row after row; or NULL */
+    int64_t *next_forbidden; /* (R): where the tokens of a row begin; advanced while its logits are scanned */
     const int64_t *end_forbidden; /* (R): where they end */
     const float *before; /* (R): log-probability of all tokens before */
     float *log_totals; /* (R) */
     float *ends; /* (R): log-probability of the end token */
-    int64_t *favourites; /* (R): the most probable tokens */
-    long count; /* of the best to be found, at most MOST */
+    int64_t *most_probable; /* (R): tokens */
+    long count; /* of extensions to find, at most MOST */
     float *scores; /* (S, count): log-probability of all tokens, best first */
-    int64_t *parents, *tokens; /* (S, count): which row of the sentence, and its next token */
+    int64_t *parents, *tokens; /* (S, count): the row of the sentence, and its next token */
     void *room;
 } Prediction;
 
@@ -305,7 +305,7 @@ INLINE floats best_of_block(const float *logits) {
     return best;
 }
 
-/* Put in a better one; among equals the earlier stays before. */
+/* Insert a better one; among equals the earlier comes first. */
 static void insert(float *best, int64_t *tokens, long count, float logit, int64_t token) {
     long place = count - 1;
     for (; place > 0 && best[place - 1] < logit; place--) {
@@ -333,21 +333,21 @@ INLINE void add_block(Total *total, const float *logits, float largest) {
 
 INLINE int is_inside(int64_t token, long begin) { return token >= begin && token < begin + BLOCK; }
 
-/* Erase what is no text from a block: the marks, and what fills up the vocabulary. */
+/* Exclude from a block the tokens that are never chosen, and the padding of the vocabulary. */
 static void erase(const Model *m, const Prediction *p, float *logits, long begin) {
-    for (long i = 0; i < p->num_marks; i++)
-        if (is_inside(p->marks[i], begin)) logits[p->marks[i] - begin] = -INFINITY;
+    for (long i = 0; i < p->num_never_chosen; i++)
+        if (is_inside(p->never_chosen[i], begin)) logits[p->never_chosen[i] - begin] = -INFINITY;
     for (long i = m->vocabulary - begin; i < BLOCK; i++) logits[i] = -INFINITY;
 }
 
-/* Erase the tokens of a block that may not follow row r; blocks are looked at in ascending order. */
+/* Exclude the tokens of a block that may not follow row r; blocks are scanned in ascending order. */
 static void forbid(const Prediction *p, long r, float *logits, long begin) {
     int64_t *next = p->next_forbidden + r;
     for (; *next < p->end_forbidden[r] && p->forbidden[*next] < begin + BLOCK; ++*next)
         logits[p->forbidden[*next] - begin] = -INFINITY;
 }
 
-/* Look at the logits of one row from token `begin` to `end`, block by block. */
+/* Scan the logits of one row from token `begin` to `end`, block by block. */
 static void look(const Model *m, const Work *w, const Prediction *p, long r, float *logits, long begin, long end) {
     float *best = w->best + r * p->count;
     for (long block = begin; block < end; block += BLOCK, logits += BLOCK) {
@@ -355,7 +355,7 @@ static void look(const Model *m, const Work *w, const Prediction *p, long r, flo
         add_block(w->totals + r, logits, largest);
         erase(m, p, logits, block);
         if (p->forbidden) forbid(p, r, logits, block);
-        if (is_inside(p->end_mark, block)) p->ends[r] = logits[p->end_mark - block];
+        if (is_inside(p->eos, block)) p->ends[r] = logits[p->eos - block];
         if (p->count && largest > best[p->count - 1])
             insert_better(best, w->best_tokens + r * p->count, p->count, logits, block);
     }
@@ -370,11 +370,11 @@ static void end_looking(const Work *w, const Prediction *p) {
     for (long r = 0; r < p->rows; r++) {
         p->log_totals[r] = w->totals[r].largest + logf(sum_of(w->totals[r].sum));
         p->ends[r] -= p->log_totals[r];
-        if (p->count) p->favourites[r] = w->best_tokens[r * p->count];
+        if (p->count) p->most_probable[r] = w->best_tokens[r * p->count];
     }
 }
 
-/* Write down all logits (R, padded vocabulary) and the log of their sum. */
+/* Write all logits (R, padded vocabulary) and the log of the sum of their exponentials. */
 void write_logits(const Model *m, const Prediction *p, float *logits) {
     Work work, *w = &work;
     lay_out(m, p->rows, 0, (uintptr_t)p->room, w);
@@ -386,7 +386,7 @@ void write_logits(const Model *m, const Prediction *p, float *logits) {
     end_looking(w, p);
 }
 
-/* The best extensions of each sentence, out of the best of each of its rows. */
+/* Merge the best extensions of the rows of each sentence. */
 static void merge(const Work *w, const Prediction *p, long sentence) {
     long first = sentence * p->width, used[p->width];
     memset(used, 0, sizeof used);
@@ -401,7 +401,7 @@ static void merge(const Work *w, const Prediction *p, long sentence) {
     }
 }
 
-/* Find the best extensions; the logits themselves are not kept. */
+/* Find the best extensions without storing all logits. */
 void find_best(const Model *m, const Prediction *p) {
     Work work, *w = &work;
     lay_out(m, p->rows, 0, (uintptr_t)p->room, w);
@@ -418,7 +418,7 @@ void find_best(const Model *m, const Prediction *p) {
     for (long k = 0; k < p->rows / p->width; k++) merge(w, p, k);
 }
 
-/* For the one who calls: how sizes are padded, and whether the structures are what they are thought to be. */
+/* For the caller: how sizes are padded, and the sizes of the structures, to check that both sides agree. */
 
 long panel(void) { return PANEL; }
 long lanes(void) { return LANES; }

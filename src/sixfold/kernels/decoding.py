@@ -1,6 +1,6 @@
-"""The compiled kernels (`decoding.c`): their structures and functions, as Python sees them.
+"""The compiled kernels of translation (`decoding.c`): their structures and functions.
 
-Where they cannot be compiled (`kernels/build.py`), translating goes on without them, only slower.
+If they cannot be compiled (`kernels/build.py`), torch is used instead, which is slower.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sixfold.kernels.structures import addresses, counts
 from sixfold.kernels.trial import WrongResultError
 
 SOURCE = Path(__file__).with_suffix(".c")
-FLAGS = ("-ffp-contract=off",)  # or else a row's bits could depend on how many rows there are
-TRIAL = "sixfold.decode.kernel_engine:try_out"  # computes the same with torch
+FLAGS = ("-ffp-contract=off",)  # otherwise a row's bits could depend on the number of rows
+TRIAL = "sixfold.decode.kernel_engine:try_out"  # compares it with torch
 
 
 class MatrixStructure(Structure):
@@ -91,10 +91,10 @@ class PredictionStructure(Structure):
     _fields_ = (
         *addresses("x"),
         *counts("rows", "width"),
-        *addresses("marks"),
-        *counts("num_marks", "end_mark"),
+        *addresses("never_chosen"),
+        *counts("num_never_chosen", "eos"),
         *addresses("forbidden", "next_forbidden", "end_forbidden"),
-        *addresses("before", "log_totals", "ends", "favourites"),
+        *addresses("before", "log_totals", "ends", "most_probable"),
         *counts("count"),
         *addresses("scores", "parents", "tokens", "room"),
     )

@@ -1,13 +1,12 @@
 /* Dropout for training on a CPU, in one pass and without a mask.
 
-   Whether an element is kept follows from its place and the key of the call alone, by a hash: so the backward pass
-   need not remember it, nothing but the numbers themselves goes through the memory, and a vector of them is decided
-   at once. */
+A hash of an element's index and the key of the call decides whether the element is kept. So the backward pass needs
+no mask, only the numbers themselves go through memory, and a whole vector is decided at once. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Three rounds: with two, about one key in a hundred had places some steps apart that agreed too often by 1%. */
+/* Three rounds: with two, for about one key in a hundred, elements at some distances agreed 1% too often. */
 static inline int is_dropped(long place, uint64_t key, int32_t dropped) {
     uint32_t bits = (uint32_t)place ^ (uint32_t)key;
     bits = (bits ^ (bits >> 17)) * 0xed5ad4bbu;

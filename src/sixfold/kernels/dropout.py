@@ -1,4 +1,4 @@
-"""Dropout on a CPU by a hash of each element's place, from `dropout.c` where it can be compiled."""
+"""Dropout on a CPU by a hash of each element's index, by `dropout.c` if it can be compiled."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 def kernels() -> Compiled:
-    """Return the compiled library, or why there is none."""
+    """Return the compiled library, or the reason why there is none."""
     return compiled(SOURCE, "sixfold.kernels.dropout:trial")
 
 
 def is_possible(*tensors: Tensor) -> bool:
-    """Return whether the kernel can work on these."""
+    """Return whether the kernel supports these tensors."""
     return all(each.dtype == torch.float32 for each in tensors) and kernels().library is not None
 
 
 def drop(x: Tensor | None, y: Tensor, p: float, key: int) -> Tensor:
-    """Return x + Dropout(y), dropping what the key decides; without an x only the latter."""
+    """Return x + Dropout(y), or Dropout(y) without x; the key decides which elements are dropped."""
     library = kernels().library
     assert library is not None
     return drop_with(library, x, y, p, key)
@@ -50,7 +50,7 @@ def drop_with(library: ctypes.CDLL, x: Tensor | None, y: Tensor, p: float, key: 
 
 
 def trial(path: str) -> None:
-    """Raise if a new library does not drop what the hash of its place says, and a quarter in all."""
+    """Raise if a new library does not drop the elements that the hash says, a quarter in total."""
     library, key, p = ctypes.CDLL(path), 0x1234_5678_9ABC_DEF0, 0.25
     generator = torch.Generator().manual_seed(1)
     x, y = torch.randn(2, 100_003, generator=generator)
@@ -59,11 +59,11 @@ def trial(path: str) -> None:
     torch.testing.assert_close(drop_with(library, None, y, p, key), expected)
     torch.testing.assert_close(drop_with(library, x, y, p, key), x + expected)
     if not 0.74 < float(kept.float().mean()) < 0.76:
-        raise WrongResultError("what it drops is not a quarter")
+        raise WrongResultError("it does not drop a quarter")
 
 
 def kept_by_hash(count: int, p: float, key: int) -> Tensor:
-    """Return which elements `dropout.c` keeps, as NumPy computes its hash."""
+    """Return which elements `dropout.c` keeps, with its hash computed by NumPy."""
     low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
     bits = np.arange(count, dtype=np.uint32) ^ low
     bits = (bits ^ (bits >> np.uint32(17))) * np.uint32(0xED5AD4BB)

@@ -1,4 +1,4 @@
-/* What MKL asks before it chooses its kernels; mkl.py says why the answer is yes. */
+/* The function that MKL calls before it chooses its kernels; mkl.py says why it returns true. */
 
 int sixfold_times_asked = 0;
 

@@ -1,8 +1,8 @@
-"""MKL's fast kernels on AMD's processors with AVX-512.
+"""Enable MKL's fast kernels on AMD processors with AVX-512.
 
-Torch multiplies matrices with MKL, which calls a function of its own to learn whether the processor is Intel's and
-elsewhere uses kernels for AVX2, at less than half of the speed. A shim that is loaded before torch replaces that
-function. MKL still checks which instructions there are.
+torch multiplies matrices with MKL, which calls one of its own functions to find out whether the processor is
+Intel's; if not, it uses AVX2 kernels at less than half the speed. A shim that is loaded before torch replaces that
+function. MKL still checks which instructions are available.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_suffix(".c")
 CPUINFO = Path("/proc/cpuinfo")
-BEGINNING = 4096  # bytes of it, in which the first processor's maker and instructions stand
+BEGINNING = 4096  # bytes, which include the first processor's vendor and flags
 
 
 def is_underrated(cpuinfo: Path = CPUINFO) -> bool:
-    """Return whether the first processor is AMD's and has AVX-512, which MKL does not use there by itself."""
+    """Return whether the first processor is from AMD and has AVX-512, which MKL does not use there by itself."""
     try:
         with cpuinfo.open("rb") as file:
             beginning = file.read(BEGINNING)
@@ -39,7 +39,7 @@ def preload_shim() -> None:
 
 
 def answer() -> Compiled:
-    """Return the shim, tried with the torch that is installed."""
+    """Return the shim, tested with the installed torch."""
     from sixfold.kernels.build import Compiled, compiled, identity
 
     torch = importlib.util.find_spec("torch")
@@ -50,7 +50,7 @@ def answer() -> Compiled:
 
 
 def slow_because() -> str:
-    """Return why MKL's AVX-512 kernels are not used, or nothing; loads torch and multiplies."""
+    """Return why MKL's AVX-512 kernels are not used, or an empty string; imports torch and multiplies."""
     import torch
 
     if not is_underrated() or not torch.backends.mkl.is_available():
@@ -58,14 +58,14 @@ def slow_because() -> str:
     found = answer()
     if found.library is None:
         return found.reason
-    return "" if was_asked(found.library) else "torch was loaded before sixfold.kernels.prepare() was called"
+    return "" if was_asked(found.library) else "torch was imported before sixfold.kernels.prepare() was called"
 
 
 def was_asked(library: ctypes.CDLL) -> bool:
     """Return whether MKL calls the shim's function."""
     import torch
 
-    torch.ones(64, 64) @ torch.ones(64, 64)  # MKL asks when it first multiplies
+    torch.ones(64, 64) @ torch.ones(64, 64)  # MKL calls it at its first product
     return ctypes.c_int.in_dll(library, "sixfold_times_asked").value > 0
 
 
@@ -77,7 +77,7 @@ def trial(path: str) -> None:
     from sixfold.kernels.trial import WrongResultError
 
     if not was_asked(library):
-        raise WrongResultError("this torch does not ask")
+        raise WrongResultError("this torch does not call it")
     for rows, inner, columns in ((1, 1, 1), (3, 65, 7), (129, 512, 384), (700, 130, 1025)):
         left, right = torch.randn(rows, inner), torch.randn(inner, columns)
         torch.testing.assert_close(left @ right, (left.double() @ right.double()).float(), rtol=1e-4, atol=1e-4)

@@ -1,5 +1,4 @@
-/* What brings the numbers of a row to one scale: norms and the softmax. Rows are `width` numbers with zeros behind
-   those of the model. */
+/* Normalisation of rows: norms and the softmax. Rows are `width` numbers, padded with zeros. */
 
 #ifndef NORMS_H
 #define NORMS_H
@@ -21,7 +20,7 @@ static inline void normalise(const Norm *norm, const float *from, float *to, lon
             floats offset = load(from + i) - mean;
             squares = fused(offset, offset, squares);
         }
-        float variance = (sum_of(squares) - surplus * mean * mean) / d_model; /* without the padding's */
+        float variance = (sum_of(squares) - surplus * mean * mean) / d_model; /* without the padding */
         float scale = 1 / sqrtf(variance + norm->epsilon);
         for (long i = 0; i < width; i += LANES)
             store(to + i, (load(from + i) - mean) * scale * load(norm->weight + i) + load(norm->bias + i));
@@ -35,17 +34,17 @@ static inline void normalise_by_size(const Norm *norm, const float *from, float 
     for (long i = 0; i < width; i += LANES) store(to + i, load(from + i) * scale * load(norm->weight + i));
 }
 
-/* e^score of each position without the largest, and 1/sum of them. */
-static inline float share_out(float *scores, long count) {
+/* Turn scores into e^(score - largest), and return 1 / their sum. */
+static inline float exponentiate(float *scores, long count) {
     floats largest = all(-INFINITY), sum = all(0);
     long padded = (count + LANES - 1) / LANES * LANES;
     for (long i = count; i < padded; i++) scores[i] = -INFINITY;
     for (long i = 0; i < padded; i += LANES) largest = larger(largest, load(scores + i));
     floats top = all(largest_of(largest));
     for (long i = 0; i < padded; i += LANES) {
-        floats share = exponential(load(scores + i) - top);
-        store(scores + i, share);
-        sum += share;
+        floats weight = exponential(load(scores + i) - top);
+        store(scores + i, weight);
+        sum += weight;
     }
     return 1 / sum_of(sum);
 }

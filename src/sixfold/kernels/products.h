@@ -1,8 +1,8 @@
 /* Products with weights.
 
-   A panel of outputs is stored input by input, so that a product reads weights from first to last, once. Weights
-   of 8 bits have four inputs of an output side by side, and 128 is added to each, because the processor multiplies
-   unsigned by signed bytes; what that adds is known from the sum of a row. */
+A panel of outputs is stored input by input, so that a product reads the weights sequentially, once. 8-bit weights
+have four inputs of an output next to each other, and 128 is added to each, because the processor multiplies unsigned
+by signed bytes; the effect of that is computed from the sum of a row. */
 
 #ifndef PRODUCTS_H
 #define PRODUCTS_H
@@ -16,11 +16,11 @@ typedef struct {
     long inputs, outputs;
 } Matrix;
 
-typedef struct { /* rows to multiply, and the same rounded to 8 bits */
+typedef struct { /* rows to multiply, in float32 and quantised to 8 bits */
     const float *values;
     const int8_t *rounded;
     const float *scale;
-    const int32_t *surplus; /* what the 128 add */
+    const int32_t *surplus; /* the effect of adding 128 */
     long count;
 } Rows;
 
@@ -49,15 +49,15 @@ INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
 }
 #endif
 
-INLINE void prefetch(const void *weights, int size) { /* some time before they are needed */
+INLINE void prefetch(const void *weights, int size) { /* some time before they are used */
     for (int i = 0; i < size; i += 64) __builtin_prefetch((const char *)weights + 4096 + i);
 }
 
-typedef struct { /* where a product goes: to = x W + bias + add, in rows of `stride` numbers */
+typedef struct { /* the destination of a product: to = x W + bias + add, in rows of `stride` numbers */
     float *to;
     long stride;
     const float *add; /* or NULL */
-    int is_rectified; /* what is below 0 becomes 0 */
+    int is_rectified; /* negative numbers become 0 (ReLU) */
 } Result;
 
 INLINE void finish(floats sum, const Matrix *m, long column, const Result *result, long place) {
@@ -66,7 +66,7 @@ INLINE void finish(floats sum, const Matrix *m, long column, const Result *resul
     store(result->to + place, result->is_rectified ? larger(sum, all(0)) : sum);
 }
 
-/* The product of `rows` rows from `row` on with the panel from `column` on, which goes to `place`. */
+/* Write the product of `rows` rows beginning with `row` and the panel beginning with `column` to `place`. */
 INLINE void multiply_floats(
     const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
 ) {
@@ -116,7 +116,7 @@ INLINE void multiply_bytes(
     }
 }
 
-/* Multiply with the columns from `begin` to `end`; the first goes to the first place of a row. */
+/* Multiply by the columns from `begin` to `end`; the first is written to the beginning of a row. */
 static inline void multiply_columns(const Matrix *m, const Rows *x, const Result *result, long begin, long end) {
     for (long column = begin; column < end; column += PANEL)
         for (long row = 0; row < x->count; row += ROWS) {
@@ -138,7 +138,7 @@ static inline void multiply(const Matrix *m, const Rows *x, float *to, const flo
     multiply_columns(m, x, &result, 0, m->outputs);
 }
 
-/* Round a row to -127 … 127 steps of its own. */
+/* Quantise a row to integers from -127 to 127, with its own scale. */
 static inline void round_row(const float *x, long width, int8_t *rounded, float *scale, int32_t *surplus) {
     floats largest = all(1e-20f);
     for (long i = 0; i < width; i += LANES) largest = larger(largest, larger(load(x + i), -load(x + i)));

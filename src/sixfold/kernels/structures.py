@@ -1,4 +1,4 @@
-"""Fields of C structures that are alike."""
+"""Helpers for groups of similar fields of C structures."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def addresses(*names: str) -> list[tuple[str, type[c_void_p]]]:
 
 
 def counts(*names: str) -> list[tuple[str, type[c_long]]]:
-    """Return fields that are counts, or distances in memory."""
+    """Return fields that are counts or strides."""
     return [(name, c_long) for name in names]

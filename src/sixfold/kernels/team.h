@@ -1,9 +1,8 @@
-/* Threads that share the tasks of a call with the thread that makes it.
+/* A thread pool that shares the tasks of a call with the calling thread.
 
-   Nobody waits for a thread that has no task: one that is late, because others keep the processor busy, finds its tasks
-   done by the rest. A thread without tasks looks out for new ones for a moment and then sleeps. Of two calls at the same
-   time one has the team, and the other works alone. After a fork the child has no team until it needs one.
-*/
+No thread waits for one without a task: if a thread is late, because the processor is busy, the others do its tasks. A
+thread without tasks spins briefly and then sleeps. Of two simultaneous calls one uses the team, and the other works
+alone. After a fork the child has no team until it needs one. */
 
 #ifndef TEAM_H
 #define TEAM_H
@@ -14,15 +13,15 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { MOST_THREADS = 64, SPINS = 2000 }; /* looks at the same number until a thread sleeps, or lets others run */
+enum { MOST_THREADS = 64, SPINS = 2000 }; /* spins before a thread sleeps or yields */
 
-typedef void Task(const void *work, long index, long thread); /* the thread that calls is number 0 */
+typedef void Task(const void *work, long index, long thread); /* the calling thread is number 0 */
 
 static struct {
-    pthread_mutex_t owner; /* held by the call that has the team */
+    pthread_mutex_t owner; /* held by the call that uses the team */
     pthread_mutex_t mutex; /* of `wake` */
     pthread_cond_t wake;
-    long helpers; /* that have been started */
+    long helpers; /* threads that have been started */
     atomic_long asleep, done;
     Task *task;
     const void *work;
@@ -36,7 +35,7 @@ INLINE int is_for(uint64_t ticket, long thread) {
     return (uint64_t)thread < ticket >> 2 * BITS && next_task(ticket) < (ticket >> BITS & MOST_TASKS);
 }
 
-/* Do tasks until all are taken. A task that was taken is done before another set of tasks can be put up. */
+/* Do tasks until all are taken. A taken task is finished before the next set of tasks can start. */
 static void do_tasks(long thread) {
     uint64_t ticket = atomic_load(&team.ticket);
     while (is_for(ticket, thread))
@@ -90,13 +89,13 @@ static int start_helper(long thread) {
     pthread_t started;
     sigset_t every, before;
     sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for the threads of others */
+    pthread_sigmask(SIG_SETMASK, &every, &before); /* the process's other threads handle signals */
     int has_failed = pthread_create(&started, NULL, help, (void *)(intptr_t)thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return !has_failed && !pthread_detach(started);
 }
 
-/* Return how many threads, at most as many as are wanted, work on the tasks that follow, until the team is left. */
+/* Return how many threads, up to the requested number, work on the following tasks until the team is left. */
 static long join_team(long threads) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
@@ -109,7 +108,7 @@ static void leave_team(long threads) {
     if (threads > 1) pthread_mutex_unlock(&team.owner);
 }
 
-/* Do some tasks with as many threads as `join_team` has returned. */
+/* Do tasks with as many threads as `join_team` returned. */
 static void share_tasks(long threads, Task *task, const void *work, long tasks) {
     if (threads < 2 || tasks < 2) {
         for (long i = 0; i < tasks; i++) task(work, i, 0);

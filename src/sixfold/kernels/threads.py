@@ -1,4 +1,4 @@
-"""Kernels in several threads."""
+"""Run kernels in several threads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from itertools import pairwise
 
 
 def run(kernel: Callable[..., int], structure: Structure, count: int, threads: int) -> None:
-    """Run a kernel on so many pieces, divided evenly among threads; ctypes lets them run at the same time.
+    """Run a kernel on `count` pieces, divided evenly among threads; ctypes releases Python's global lock.
 
-    The kernel takes the structure and the range that it works on, and returns whether there was memory for it.
+    The kernel takes the structure and a range of pieces, and returns whether there was enough memory.
     """
     pointer = ctypes.byref(structure)
     bounds = [count * thread // threads for thread in range(threads + 1)]
@@ -21,10 +21,10 @@ def run(kernel: Callable[..., int], structure: Structure, count: int, threads: i
     others = [thread_pool(threads).submit(kernel, pointer, *each) for each in ranges[1:]]
     done = [kernel(pointer, *ranges[0]), *(other.result() for other in others)]
     if not all(done):
-        raise MemoryError("There is no memory left for a kernel.")
+        raise MemoryError("There is not enough memory for a kernel.")
 
 
 @cache
 def thread_pool(threads: int) -> ThreadPoolExecutor:
-    """Return the threads beside the one that calls."""
+    """Return a pool of threads in addition to the calling one."""
     return ThreadPoolExecutor(threads - 1, "kernel")

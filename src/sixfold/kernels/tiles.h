@@ -1,21 +1,21 @@
-/* What the kernels of attention and of activations share: vectors, small matrix products, and powers of two. */
+/* Shared by the kernels of attention and activations: vectors, small matrix products, and powers of two. */
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LANES 16
-#define ROWS 6 /* of a product that are worked on at once */
+#define ROWS 6 /* rows of a product computed at once */
 #ifdef __AVX512F__
-#define WIDEST 4 /* vectors of a row that are worked on at once: so many sums stay in registers */
+#define WIDEST 4 /* vectors of a row computed at once, so that all sums fit in registers */
 #else
 #define WIDEST 1
 #endif
 
 typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4)));
 
-/* Some rows of a product, and `wide` vectors of each; see below. Each number is a sum in the order of k, however many
-   rows and vectors are worked on at once. */
+/* Some rows of a product, and `wide` vectors of each; see below. Each number is summed in the order of k, however
+many rows and vectors are computed at once. */
 static inline __attribute__((always_inline)) void
 multiply_tile(int rows, int wide, long k, const float *a, long a_row, long a_column, const float *b, long b_row, float *c,
               long c_row, int adds) {
@@ -65,7 +65,7 @@ static inline void multiply(long m, long n, long k, const float *a, long a_row, 
     }
 }
 
-/* The numbers of two vectors, joined, that have these places. GCC before 12 knows this only under its older name. */
+/* The elements with these indices of two concatenated vectors. GCC before 12 has this only under an older name. */
 #if !defined(__has_builtin)
 #define __has_builtin(name) 0
 #endif
@@ -76,7 +76,7 @@ typedef int32_t Places __attribute__((vector_size(4 * LANES)));
 #define SHUFFLE(first, second, ...) __builtin_shuffle(first, second, (Places){__VA_ARGS__})
 #endif
 
-/* Transpose a square of LANES vectors: blocks beside the diagonal change places, of one number, two, four and eight. */
+/* Transpose a square of LANES vectors by swapping off-diagonal blocks of one, two, four and eight numbers. */
 #define EXCHANGE(rows, size, low, high)                                     \
     for (int i = 0; i < LANES; i++)                                         \
         if (!(i & size)) {                                                  \
@@ -93,7 +93,7 @@ typedef int32_t Places __attribute__((vector_size(4 * LANES)));
 #define LOW_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
 #define HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
 
-/* Write `count` positions as columns: `width` rows of `padded` numbers, zeros behind the last column. */
+/* Write `count` positions as columns: `width` rows of `padded` numbers, with zeros after the last column. */
 static inline void transpose(const float *positions, long stride, long count, long padded, long width, float *out) {
     for (long first = 0; first < padded; first += LANES)
         for (long d = 0; d < width; d += LANES) {
@@ -109,10 +109,9 @@ static inline void transpose(const float *positions, long stride, long count, lo
         }
 }
 
-/* 2^x, to the last bit or two, for x from -64 to 64; what lies outside is brought there: beside 1 these powers are
-   nothing or all, and products with them stay clear of subnormal numbers, which cost a hundred times as much. Written
-   without branches, so that compilers vectorise it: adding 1.5 · 2^23 rounds x to a whole number and leaves that in the
-   lowest bits. */
+/* 2^x, accurate to the last bit or two, for x clamped to -64 … 64: relative to 1, powers outside are negligible or
+dominant, and clamping avoids subnormal numbers, which are a hundred times slower. It has no branches, so that
+compilers vectorise it: adding 1.5 · 2^23 rounds x to an integer, which is then in the lowest bits. */
 static inline float power_of_two(float x) {
     x = x < -64.0f ? -64.0f : x;
     x = x > 64.0f ? 64.0f : x;

@@ -1,6 +1,6 @@
-"""The trial of a new library: a child process loads it and compares what it computes with what it should.
+"""The trial of a new library: a child process loads it and checks its results.
 
-Only a child process may be lost in it: a processor that traps its own instructions kills whoever tries them.
+It runs in a child process, because a processor that traps its own instructions kills the process that uses them.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ SECONDS = 120.0
 PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from sixfold.kernels import trial; trial.main()"
 )
-REFUSED = 3  # the exit code of a trial that ran to its end and found the library wrong
-CRASHES = {signal.SIGILL, signal.SIGSEGV, signal.SIGFPE}  # the library's fault; other signals come from elsewhere
+REFUSED = 3  # the exit code of a trial that finished and found the library wrong
+CRASHES = {signal.SIGILL, signal.SIGSEGV, signal.SIGFPE}  # caused by the library; other signals are not
 
 
 class WrongResultError(WorkError):
-    """A library does not compute what it should."""
+    """A library computes wrong results."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no library."""
+    """The reason why there is no library."""
 
     reason: str
-    is_final: bool  # the compiler refuses the source, or the library is wrong: trying again changes nothing
+    is_final: bool  # the compiler refuses the source, or the library is wrong: retrying is useless
 
 
 def failure_of_trial(trial: str, path: Path, variables: dict[str, str]) -> Failure | None:
-    """Try a library in a child process that imports what this one would; return how it failed, or None."""
+    """Try a library in a child process with the same imports as this one; return the failure, or None."""
     search_path = json.dumps([str(each) for each in sys.path])
     command = [sys.executable, "-P", "-c", PROGRAM, search_path, trial, str(path)]
     done = run(command, "the trial", variables)
@@ -51,7 +51,7 @@ def failure_of_trial(trial: str, path: Path, variables: dict[str, str]) -> Failu
 
 
 def run(command: list[str], what: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str] | Failure:
-    """Run a command with some environment variables."""
+    """Run a command with additional environment variables."""
     try:
         return subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=SECONDS,
@@ -62,7 +62,7 @@ def run(command: list[str], what: str, variables: dict[str, str]) -> subprocess.
 
 
 def main() -> None:
-    """Run the trial that the command line names, in the child process."""
+    """Run the trial named on the command line, in the child process."""
     _, _, trial, path = sys.argv
     module, _, function = trial.partition(":")
     try:

@@ -1,4 +1,4 @@
-/* Vectors as wide as the processor's, in the compiler's own notation. */
+/* Vectors of the processor's width, with the compiler's vector extensions. */
 
 #ifndef VECTORS_H
 #define VECTORS_H
@@ -11,11 +11,11 @@
 #endif
 
 #if defined(__AVX512F__)
-enum { LANES = 16, ROWS = 12 }; /* ROWS are multiplied at once: as many as registers hold the sums of */
+enum { LANES = 16, ROWS = 12 }; /* ROWS are multiplied at once: their sums fit in registers */
 #else
 enum { LANES = 8, ROWS = 6 };
 #endif
-enum { PANEL = 2 * LANES }; /* outputs that are multiplied at once */
+enum { PANEL = 2 * LANES }; /* outputs computed at once */
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
@@ -35,7 +35,7 @@ INLINE floats all(float x) { return x - (floats){0}; }
 INLINE ints all_ints(int32_t x) { return x - (ints){0}; }
 INLINE long shorter(long a, long b) { return a < b ? a : b; }
 
-/* a b + c, rounded once. Said, and not left to the compiler: it might do so for some numbers of rows only. */
+/* a b + c, rounded once. Explicit, because the compiler might fuse it for some numbers of rows only. */
 INLINE floats fused(floats a, floats b, floats c) {
 #if defined(__AVX512F__)
     return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -78,9 +78,9 @@ INLINE float largest_of(floats v) {
 #endif
 }
 
-static const float ROUNDING = 12582912.0f; /* 1.5 * 2^23: adding it leaves no room for digits behind the point */
+static const float ROUNDING = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
 
-/* e^x for x up to 88; 0 or nearly so below -87. */
+/* e^x for x up to 88; about 0 below -87. */
 INLINE floats exponential(floats x) {
     floats power = larger(x * 1.44269504f, all(-126.0f));
     floats whole = (power + ROUNDING) - ROUNDING, part = power - whole;
