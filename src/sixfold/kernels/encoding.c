@@ -162,7 +162,7 @@ static void attend_tile(const Head *h, const float *keys, float *scores, long fi
     long t = 0;
     for (; t + 2 * LANES <= h->padded; t += 2 * LANES) score(h, query, keys + t, scores + t, 2);
     if (t < h->padded) score(h, query, keys + t, scores + t, 1);
-    for (int j = 0; j < TILE; j++) inverse[j] = share_out(scores + j * h->padded, h->count);
+    for (int j = 0; j < TILE; j++) inverse[j] = exponentiate(scores + j * h->padded, h->count);
     long place = 0;
     for (; place + 2 * LANES <= h->width; place += 2 * LANES) mix(h, scores, inverse, output, place, 2);
     if (place < h->width) mix(h, scores, inverse, output, place, 1);

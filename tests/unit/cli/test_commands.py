@@ -106,7 +106,7 @@ def test_a_flag_that_is_a_setting_is_refused_with_the_way_to_say_it(
 def test_a_flag_that_is_gone_is_refused_with_another_way(command: Command) -> None:
     code, _, messages = command("translate", "model", "--diverse", "1")
     assert code == 2
-    assert "hint: For translations that differ more" in messages
+    assert "hint: For more diverse translations" in messages
 
 
 @pytest.mark.parametrize(

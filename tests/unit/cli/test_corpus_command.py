@@ -67,8 +67,8 @@ def test_files_that_differ_are_kept_unless_forced(tmp_path: Path) -> None:
         (("phrasebook", "--languages", "ende"), "Try en-de."),
         (("phrasebook", "--pairs", "0"), "at least 1 pair"),
         (("home-assistant", "--languages", "en-xx"), "no language 'xx'"),
-        (("enwik8", "--pairs", "5"), "--pairs is for pairs"),
-        (("wikitext-2", "--seed", "1"), "--seed is for pairs"),
+        (("enwik8", "--pairs", "5"), "--pairs is for corpora of pairs"),
+        (("wikitext-2", "--seed", "1"), "--seed is for corpora of pairs"),
     ],
 )
 def test_a_mistake_is_explained_without_a_traceback(

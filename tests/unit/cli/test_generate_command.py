@@ -116,7 +116,7 @@ def test_stop_strings_and_draws_do_what_they_say(command: Command, chat_model: P
     ("arguments", "message"),
     [
         (("one", "--temperature", "-1"), "temperature must be from 0 to 10"),
-        (("one", "--stop", ""), "A stop string has from 1 to 200 characters"),
+        (("one", "--stop", ""), "A stop string must have 1 to 200 characters"),
         (("one", "-n", "1000000000"), "samples must be from 1 to 128"),
         (("one", "--max-tokens", "0"), "max_tokens must be from 1"),
         (("one " * 300,), "but the model's context holds 256"),

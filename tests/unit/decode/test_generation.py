@@ -284,7 +284,7 @@ def test_an_empty_prompt_is_refused(writer: Writer) -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"top_p": 0}, "top_p"),
         ({"min_p": 1.5}, "min_p"),
-        ({"stop": ("",)}, "A stop string has from 1 to 200 characters, but one is ''"),
+        ({"stop": ("",)}, "A stop string must have 1 to 200 characters, but one is ''"),
         ({"stop": "end"}, "stop must be a list of strings"),
         ({"stop": ("x",) * 17}, "at most 16 strings"),
         ({"alternatives": 101}, "alternatives"),

@@ -65,7 +65,7 @@ def test_products_are_as_fast_as_they_can_be_when_sixfold_is_loaded_first() -> N
 @needs_compiler
 def test_when_torch_is_loaded_first_we_say_so() -> None:
     assert run(f"import torch; {PREPARE}; {SAYS_WHY}") == (
-        "torch was loaded before sixfold.kernels.prepare() was called"
+        "torch was imported before sixfold.kernels.prepare() was called"
     )
 
 

@@ -232,7 +232,7 @@ def test_text_in_other_languages_is_refused_and_text_in_the_wrong_order_too(
     base: Path, numbers: tuple[Path, Path], tmp_path: Path
 ) -> None:
     french = number_words(tmp_path, 20, ("en", "fr"))
-    with pytest.raises(ConfigError, match="translates en → de, and this text is en → fr"):
+    with pytest.raises(ConfigError, match="translates en → de, but this text is en → fr"):
         fine_tune(base, french, tmp_path / "tuned")
     with pytest.raises(ConfigError, match="this text is de → en") as refused:
         fine_tune(base, (numbers[1], numbers[0]), tmp_path / "tuned")

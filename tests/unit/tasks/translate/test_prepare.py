@@ -127,7 +127,7 @@ def test_empty_and_too_long_pairs_are_counted_with_their_first_line(tmp_path: Pa
 def test_validation_text_in_the_other_direction_is_refused(tmp_path: Path) -> None:
     given = given_for(sentences(20), sentences(5))
     given.train.sides, given.valid.sides = ("en", "de"), ("de", "en")
-    with pytest.raises(DataError, match="from en to de, but validation text from de to en"):
+    with pytest.raises(DataError, match="text is en → de, but the validation text is de → en"):
         prepare(tmp_path, given)
 
 
