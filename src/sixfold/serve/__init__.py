@@ -1,7 +1,7 @@
-"""Translation over HTTP: a web page, and the APIs that clients of LibreTranslate and DeepL already use.
+"""Models over HTTP: web pages, and the APIs of LibreTranslate, DeepL and OpenAI.
 
-A request passes the `middleware` (API keys, size limits, rate limits, deadline) and reaches one of three APIs
-(`libretranslate`, `deepl`, `web_page`). `service` splits its text into sentences, which enter the queue of their
-model (`batching`), where the sentences of several requests are batched. A worker process translates each batch:
-`worker_pool` is the server's side of it, `serve_job` the worker's.
+A request passes the `middleware` (API keys, size limits, rate limits, deadline) and reaches an API
+(`libretranslate`, `deepl`, `web_page`, `openai_routes`). `translation` splits text into sentences, which are
+queued and batched with those of other requests (`batching`); `generation` passes prompts to the least busy worker.
+Worker processes do the work: `worker_pool` is the server's side of them, `serve_job` theirs.
 """

@@ -22,14 +22,14 @@ class ApiKeys:
         return bool(self.digests)
 
     def accept(self, key: str) -> bool:
-        """Whether a key is accepted; it is always compared with all of them."""
+        """Return whether a key is accepted; it is always compared with all keys."""
         given = digest(key)
         matches = [hmac.compare_digest(given, known) for known in self.digests]
         return any(matches)
 
 
 def digest(key: str) -> bytes:
-    """Return the SHA-256 digest of a key, so that keys of any length take equally long to compare."""
+    """Return the SHA-256 digest of a key, so that comparing keys of any length takes the same time."""
     return hashlib.sha256(key.encode(errors="surrogateescape")).digest()
 
 
@@ -52,7 +52,9 @@ class RateLimiter:
     def __init__(self, per_minute: int) -> None:
         self.per_second = per_minute / 60
         self.size = float(per_minute)
-        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and at what time
+        self.buckets: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # requests left, and the time of that count
 
     def seconds_to_wait(self, client: str) -> float:
         """Count one request of a client; return 0 if it is allowed, else the seconds until it would be."""

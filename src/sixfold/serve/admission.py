@@ -1,4 +1,4 @@
-"""Which requests are worked on: as many at a time as the settings allow, by models that are ready."""
+"""Admission control: accepts requests only for models that are ready, up to a number in progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sixfold.serve.worker_pool import RejectedError
 
 
 class Admission:
-    """Counts the requests in progress, of all models together."""
+    """Counts the requests in progress over all models."""
 
     def __init__(self, settings: ServerSettings, metrics: ServerMetrics) -> None:
         self.settings, self.metrics = settings, metrics
@@ -22,7 +22,7 @@ class Admission:
 
     @contextmanager
     def admit(self, model: ServedModel) -> Iterator[None]:
-        """Count a request while a model works on it; refuse it if the model is not ready or too many are here."""
+        """Count a request while it is in progress; refuse it if the model is not ready or there are too many."""
         if not model.is_ready:
             raise HttpError(503, "The model is not ready.", retry_after=5)
         if self.num_requests >= self.settings.most_waiting:
@@ -38,7 +38,7 @@ class Admission:
             self.num_requests -= 1
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """Refuse texts that are too long together or not valid Unicode."""
+        """Refuse texts that are too long in total or not valid Unicode."""
         count = sum(map(len, texts))
         if count > self.settings.most_characters:
             most = self.settings.most_characters
@@ -47,7 +47,7 @@ class Admission:
             check_unicode(text)
 
     def count_characters(self, texts: Sequence[str]) -> int:
-        """Count the characters of texts that are accepted, and return how many they are."""
+        """Count the characters of accepted texts, and return their number."""
         self.metrics.characters.inc(count := sum(map(len, texts)))
         return count
 

@@ -32,7 +32,7 @@ def build(service: Service) -> ASGIApp:
 
 
 async def error_response(request: Request, error: Exception) -> Response:
-    """Return the response to any error, in the one form that clients of every API understand."""
+    """Return the response to any error, in a form that clients of every API understand."""
     if isinstance(error, HTTPException):
         error = HttpError(error.status_code, str(error.detail))
     if not isinstance(error, HttpError):

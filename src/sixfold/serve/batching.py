@@ -33,7 +33,7 @@ class QueuedSentence:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a client still waits for the result."""
+        """Whether a client is still waiting for the result."""
         return not self.result.done()
 
 
@@ -73,7 +73,7 @@ class SentenceQueue:
             self.num_idle_workers -= 1
 
     async def wait_for(self, num_sentences: int) -> None:
-        """Wait until so many sentences are queued, but at most `wait_seconds`."""
+        """Wait until this many sentences are queued, but at most `wait_seconds`."""
         try:
             async with asyncio.timeout(self.wait_seconds):
                 while self.num_waiting < num_sentences:
@@ -89,7 +89,7 @@ class SentenceQueue:
     def next_batch(self) -> list[QueuedSentence]:
         """Remove and return sentences round-robin, all with the same options.
 
-        The batch ends at the token budget, or when this worker has its part of what the idle workers can share.
+        The batch ends at the token budget, or at this worker's share of the queue among the idle workers.
         """
         most = -(-self.num_waiting // max(1, self.num_idle_workers))
         batch: list[QueuedSentence] = []

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from sixfold.serve.languages import name_of
 from sixfold.serve.request_fields import TextOrList, body_schema, parse_fields
 from sixfold.serve.service import Service
-from sixfold.serve.translation import Format, Translation, join_parts
+from sixfold.serve.translation import Format, TranslationModels, join_parts
 
 NO_LIMIT = 10**12  # characters; DeepL's clients expect a number
 
 
-class TranslateRequest(BaseModel):
-    """What to translate; options that would need another kind of model are refused, not ignored."""
+class DeepLRequest(BaseModel):
+    """A translation request; options that would need another kind of model are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
@@ -46,10 +46,10 @@ def routes(service: Service) -> APIRouter:
     translation = service.translation
     router = APIRouter(prefix="/v2", tags=["DeepL"])
 
-    @router.post("/translate", openapi_extra=dict(body_schema(TranslateRequest)))
+    @router.post("/translate", openapi_extra=dict(body_schema(DeepLRequest)))
     async def translate(request: Request) -> JSONResponse:
         """Translate one or several texts, each from its own language."""
-        fields = parse_fields(request, TranslateRequest)
+        fields = parse_fields(request, DeepLRequest)
         request.scope["context"].num_characters = sum(map(len, fields.text))
         target = served_code(translation, fields.target_lang, side=1)
         given = served_code(translation, fields.source_lang, side=0) if fields.source_lang else ""
@@ -82,12 +82,12 @@ def routes(service: Service) -> APIRouter:
 
 
 def translation_record(source: str, text: str, translation: str) -> dict[str, object]:
-    """Return one translation as DeepL's clients expect it."""
+    """Return one translation in DeepL's format."""
     return {"detected_source_language": source.upper(), "text": translation, "billed_characters": len(text)}
 
 
 async def translate_each(
-    translation: Translation, fields: TranslateRequest, sources: list[str], target: str
+    translation: TranslationModels, fields: DeepLRequest, sources: list[str], target: str
 ) -> list[str]:
     """Translate texts that may be in several languages; those of one language are batched."""
     translation.admission.check_texts(fields.text)
@@ -102,7 +102,7 @@ async def translate_each(
     return results
 
 
-def served_code(translation: Translation, code: str, side: int) -> str:
-    """Return the code of a language as the models name it: EN-US is en, unless a model is for en-us."""
+def served_code(translation: TranslationModels, code: str, side: int) -> str:
+    """Return the models' code for a language: EN-US is en, unless a model is for en-us."""
     codes = {pair[side] for pair in translation.models}
     return code.lower() if code.lower() in codes else code.lower().partition("-")[0]

@@ -1,4 +1,4 @@
-"""Server-sent events: a response that grows while it is read."""
+"""Server-sent events: a response that is sent while it is generated."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ END = b"data: [DONE]\n\n"
 
 
 def event(record: Mapping[str, object]) -> bytes:
-    """Return one event; JSON has no line break."""
+    """Return one event; its JSON has no line breaks."""
     return b"data: " + json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
 
 
 class EventStream(Response):
-    """Sends each record at once; when its client leaves, what makes the records is closed."""
+    """Sends each record at once; when the client disconnects, the generator of the records is closed."""
 
     def __init__(self, records: AsyncGenerator[Mapping[str, object], None]) -> None:
         super().__init__()
         self.records = records
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the events, and that these are all or what went wrong."""
+        """Send the events, and at the end that they are complete, or an error."""
         headers = [(b"content-type", EVENT_STREAM), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         last = END

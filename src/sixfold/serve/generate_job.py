@@ -1,8 +1,8 @@
-"""The job of a worker with a decoder-only model: it writes the texts of all requests together, step by step.
+"""The job of a worker with a decoder-only model: it generates the texts of all requests together, step by step.
 
-A request that arrives joins the running batch before the next step, and one that is cancelled leaves it then.
-Where the batch is full, prompts wait. Next is one of the request with the fewest running texts, and of those the
-one that came first: a request with many prompts does not make the others wait for all of them.
+A new request joins the running batch before the next step, and a cancelled one leaves it then. If the batch is
+full, prompts wait. The next prompt is one of the request with the fewest running texts, and among those the one
+that came first, so that a request with many prompts does not delay the others.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ MOST_WORK = 75 * 10**9
 
 @dataclass(eq=False)
 class WaitingPrompt:
-    """A prompt whose texts have not begun."""
+    """A prompt that waits to join the batch."""
 
     request: int
-    number: int  # of the prompt in its request
+    number: int  # index of the prompt in its request
     prompt: list[int]
     options: GenerateOptions
-    room: int  # tokens that each of its texts may become long
+    room: int  # maximum length of each of its texts, in tokens
 
     @property
     def most_tokens(self) -> int:
-        """How many tokens its texts may have in memory: the prompt's are shared."""
+        """The most tokens that its texts may have in memory; those of the prompt are shared."""
         return len(self.prompt) + self.options.samples * self.room
 
 
 @dataclass(eq=False)
 class RunningText:
-    """A text that is being written, and how much of it was sent."""
+    """A text that is being generated, and how much of it has been sent."""
 
     request: int
     index: int  # among the texts of its request
     continuation: Continuation
-    most_tokens: int  # that it may have in memory; the prompt's count for the first text of a prompt
-    cached_tokens: int  # of the prompt, to be sent with the first token
+    most_tokens: int  # that it may have in memory; those of the prompt count for its first text
+    cached_tokens: int  # of the prompt; sent with the first token
     num_tokens: int = 0
     num_characters: int = 0
 
 
 class GenerateJob:
-    """Writes texts for the server."""
+    """Generates texts for the server."""
 
     def __init__(self, generator: Generator, texts: int, cache_bytes: int, context_bytes: int) -> None:
         from sixfold.decode.kept_contexts import KeptContexts, token_bytes
@@ -81,7 +81,7 @@ class GenerateJob:
         self.generation = generator.new_generation()
         self.generation.keep = self.contexts.keep
         self.generation.most_read = max(1, MOST_WORK // count_parameters(generator.model))
-        self.waiting: list[WaitingPrompt] = []  # in the order in which they came
+        self.waiting: list[WaitingPrompt] = []  # in order of arrival
         self.running: list[RunningText] = []
         self.events: list[Message] = []
 
@@ -91,7 +91,7 @@ class GenerateJob:
         return {"task": "generate", "model": asdict(description)}
 
     def work(self, parent: Parent) -> None:
-        """Write as long as there is something to write, and wait for requests otherwise."""
+        """Generate as long as there is work, and wait for requests otherwise."""
         while True:
             if not self.waiting and not self.running:
                 self.hear(parent.wait())
@@ -103,14 +103,14 @@ class GenerateJob:
             self.events = []
 
     def hear(self, message: Message) -> None:
-        """Take a request on, or drop those whose clients have left."""
+        """Accept a request, or drop those whose clients have disconnected."""
         if "add" in message:
             self.add(cast("int", message["add"]), TextRequest(**cast("dict[str, Any]", message["request"])))
         else:
             self.drop(set(cast("list[int]", message["cancel"])))
 
     def add(self, request: int, asked: TextRequest) -> None:
-        """Let the prompts of a request wait for their turn, or say why they are refused."""
+        """Queue the prompts of a request, or report why they are refused."""
         from sixfold.decode.generate_options import GenerateOptions, make_plan
 
         try:
@@ -137,20 +137,20 @@ class GenerateJob:
             yield self.generator.encode(prompt) if isinstance(prompt, str) else self.known_tokens(prompt)
 
     def known_tokens(self, prompt: Sequence[int]) -> list[int]:
-        """Return tokens that a client sent, or refuse what the model does not know."""
+        """Return the tokens that a client sent; refuse any outside the vocabulary."""
         vocabulary = self.generator.engine.vocabulary
         if odd := [token for token in prompt if not 0 <= token < vocabulary]:
-            raise RequestError(f"There is no token {odd[0]}: the model knows those from 0 to {vocabulary - 1:,}.")
+            raise RequestError(f"There is no token {odd[0]}: token ids are from 0 to {vocabulary - 1:,}.")
         return [*prompt]
 
     def refuse_too_long(self, prompts: Sequence[Sequence[int]]) -> None:
         """Refuse a prompt that the context cannot hold."""
         longest, most = max(map(len, prompts)), self.generator.engine.max_positions
         if longest > most:
-            raise RequestError(f"{TOO_LONG}: the prompt has {longest:,} tokens, and the context holds {most:,}.")
+            raise RequestError(f"{TOO_LONG}: the prompt has {longest:,} tokens, but the context holds {most:,}.")
 
     def drop(self, requests: set[int]) -> None:
-        """Write no more for these requests."""
+        """Stop generating for these requests."""
         self.waiting = [each for each in self.waiting if each.request not in requests]
         for text in self.running:
             if text.request in requests:
@@ -158,7 +158,7 @@ class GenerateJob:
         self.running = [text for text in self.running if text.request not in requests]
 
     def begin_waiting(self) -> None:
-        """Let as many prompts join the batch as there is room for; all texts of a prompt begin together."""
+        """Let as many prompts join the batch as fit; all texts of a prompt start together."""
         while self.waiting:
             num_running = Counter(text.request for text in self.running)
             chosen = min(self.waiting, key=lambda each: num_running[each.request])
@@ -168,12 +168,12 @@ class GenerateJob:
             self.begin(chosen)
 
     def has_room(self, prompt: WaitingPrompt) -> bool:
-        """Return whether the texts of a prompt fit into the batch, and what they may need into memory."""
+        """Return whether the texts of a prompt fit in the batch and in memory."""
         num_tokens = sum(text.most_tokens for text in self.running) + prompt.most_tokens
         return len(self.running) + prompt.options.samples <= self.most_texts and num_tokens <= self.most_tokens
 
     def begin(self, waiting: WaitingPrompt) -> None:
-        """Let a prompt join the batch, after what an earlier one has left of it in memory."""
+        """Let a prompt join the batch, reusing its cached beginning."""
         prompt, options = waiting.prompt, waiting.options
         context = self.generator.engine.new_context() if options.prompt_scores else self.contexts.begin(prompt)
         known = min(len(context.tokens), len(prompt) - 1)
@@ -184,7 +184,7 @@ class GenerateJob:
             self.running.append(RunningText(waiting.request, index := index + 1, each, room, 0))
 
     def step(self) -> None:
-        """Write one token of every text that has read its prompt; a bug must not end the worker."""
+        """Generate one token of every text whose prompt has been read; a bug must not end the worker."""
         try:
             self.generator.step(self.generation)
             for text in self.running:
@@ -195,13 +195,13 @@ class GenerateJob:
         self.running = [text for text in self.running if not text.continuation.finished]
 
     def give_up(self) -> None:
-        """Fail all that runs, and begin anew with what waits."""
+        """Fail all running texts, and start again with the waiting prompts."""
         failed = error_message(WorkError("The generation failed."))
         self.events += [{"id": request, **failed} for request in {text.request for text in self.running}]
         self.drop({text.request for text in self.running})
 
     def tell_progress(self, text: RunningText) -> None:
-        """Send what was written since last time."""
+        """Send the new part of a text."""
         written = text.continuation
         new = range(text.num_tokens, len(written.tokens))
         if not new:
@@ -214,15 +214,15 @@ class GenerateJob:
         self.tell(text.request, written=news)
 
     def tell(self, request: int, **news: Accepted | Written) -> None:
-        """Send news of a request, with the next message."""
+        """Add an event of a request to the next message."""
         self.events.append({"id": request, **{name: asdict(each) for name, each in news.items()}})
 
     def is_end(self, written: Continuation, place: int) -> bool:
-        """Whether a token is the one that ends the text, which is no part of it."""
+        """Return whether a token is the end token, which is not part of the text."""
         return written.finished == "end" and place == len(written.tokens) - 1
 
     def scored_prompt(self, written: Continuation) -> list[WrittenToken]:
-        """Return the tokens of a prompt, if their log-probabilities were asked for; the first has none."""
+        """Return the tokens of a prompt, if their log-probabilities are requested; the first has none."""
         if not written.plan.prompt_scores:
             return []
         first = WrittenToken(written.prompt[0], self.spelling[written.prompt[0]], None)
@@ -237,5 +237,5 @@ class GenerateJob:
         )
 
     def record(self, token: int, log_probability: float) -> TokenRecord:
-        """Return a token with the bytes that it writes."""
+        """Return the record of a token with its bytes."""
         return TokenRecord(token, self.spelling[token], log_probability)

@@ -1,4 +1,4 @@
-"""Continuing texts, whatever the API: a request goes to the least busy worker of its model."""
+"""Text generation for any API: a request goes to the least busy worker of its model."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class GenerationModel(ServedModel):
             raise ConfigError(f"{spec.folder} does not translate.", f"sixfold serve {spec.folder}")
 
     async def write(self, request: TextRequest) -> AsyncGenerator[Event, None]:
-        """Yield first that a request is accepted, then each step of each of its texts until all are finished.
+        """Yield that the request is accepted, then each step of each of its texts until all are finished.
 
-        If the caller leaves, the texts leave the running batch.
+        If the caller stops iterating, the texts leave the running batch.
         """
         num_texts = max(1, len(request.prompts)) * int(request.options["samples"])
-        if request.options["seed"] is None:  # known here, so that a lost worker's text can be written again
+        if request.options["seed"] is None:  # chosen here, so that a lost worker's text can be generated again
             request.options["seed"] = secrets.randbits(48)
         with self.admission.admit(self):
             writer = min((each for each in self.writers if each.is_ready), key=lambda each: each.num_texts)
@@ -49,7 +49,7 @@ class GenerationModel(ServedModel):
                 writer.remove(stream)
 
 
-class Generation:
+class GenerationModels:
     """All decoder-only models of a server."""
 
     def __init__(self, admission: Admission) -> None:
@@ -69,17 +69,17 @@ class Generation:
         """Return the model of a name."""
         if name not in self.models:
             served = ", ".join(self.models)
-            message = f"The model {name[:60]!r} is not served here; served: {served}."
+            message = f"The model {name[:60]!r} is not served here. Served models: {served}."
             raise HttpError(404, message, parameter="model", code="model_not_found")
         return self.models[name]
 
     @property
     def num_running(self) -> int:
-        """How many texts are being written."""
+        """The number of texts being generated."""
         return sum(each.num_running for model in self.models.values() for each in model.writers)
 
     @property
     def num_waiting(self) -> int:
-        """How many texts have not begun."""
+        """The number of waiting texts."""
         given = sum(each.num_texts for model in self.models.values() for each in model.writers)
         return max(0, given - self.num_running)

@@ -1,8 +1,8 @@
-"""How a worker generates: it writes the texts of many requests at the same time, one token of each in a step.
+"""The generation slot: its worker generates the texts of many requests at the same time, one token per step.
 
 A request goes to the worker at once and joins its running batch at the next step. If the worker is lost, the
-request goes to the next one, which writes the same tokens again, because a text depends on its request alone; what
-was passed on before is not passed on twice.
+request goes to the next one, which generates the same tokens again, because a text depends on its request alone;
+events are not passed on twice.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class TextStream:
     repeated: Counter[int] = field(default_factory=Counter)  # the same, of the present worker
 
     async def next(self) -> Event:
-        """Return what comes next."""
+        """Return the next event."""
         event = await self.events.get()
         if isinstance(event, WorkError):
             raise event
         return event
 
     def is_new(self, event: Event) -> bool:
-        """Whether an event was not passed on before; an earlier worker may have got this far."""
+        """Return whether an event is new; an earlier worker may already have sent it."""
         if isinstance(event, Accepted):
             is_new, self.is_accepted = not self.is_accepted, True
             return is_new
@@ -59,33 +59,33 @@ class TextStream:
 
 
 class GenerationSlot(WorkerSlot):
-    """Passes requests on to its worker, and what it writes back to them."""
+    """Passes requests to its worker, and the worker's events back to them."""
 
     def __init__(
         self, spec: ModelSpec, settings: ServerSettings, metrics: ServerMetrics, worker: ConnectedWorker
     ) -> None:
         super().__init__(spec, settings, metrics, worker)
         self.streams: dict[int, TextStream] = {}
-        self.num_running = 0  # texts that the worker writes; the others wait in it
+        self.num_running = 0  # texts that the worker generates; its other texts wait
 
     @property
     def num_texts(self) -> int:
-        """How many texts it has been given."""
+        """The number of texts that the worker has."""
         return sum(stream.num_texts for stream in self.streams.values())
 
     def add(self, stream: TextStream) -> None:
-        """Give the worker a request."""
+        """Pass a request to the worker."""
         self.streams[stream.id] = stream
         if self.worker is not None:
             send(self.worker, stream)
 
     def remove(self, stream: TextStream) -> None:
-        """Take a request back; its texts leave the batch before the next step."""
+        """Cancel a request; its texts leave the batch before the next step."""
         if self.streams.pop(stream.id, None) and self.worker is not None:
             self.worker.send({"cancel": [stream.id]})
 
     async def use(self, worker: ConnectedWorker) -> None:
-        """Pass on what the worker writes until it ends; then its requests wait for the next one."""
+        """Pass on the worker's events until it ends; then its requests wait for the next worker."""
         for stream in self.streams.values():
             send(worker, stream)
         try:
@@ -99,7 +99,7 @@ class GenerationSlot(WorkerSlot):
             raise
 
     def pass_on(self, message: Message) -> None:
-        """Give a request what is for it, unless its client has left."""
+        """Deliver the events of a message, except to requests whose clients have disconnected."""
         stream = self.streams.get(cast("int", message["id"]))
         if stream is None:
             return
@@ -113,7 +113,7 @@ class GenerationSlot(WorkerSlot):
             stream.events.put_nowait(event)
 
     def retry(self, error: LostError) -> None:
-        """Keep the requests of a lost worker for the next one, but fail those that have lost too many."""
+        """Keep the requests of a lost worker for the next one, but fail those that have lost too many workers."""
         self.num_running = 0
         for stream in [*self.streams.values()]:
             stream.num_attempts += 1
@@ -129,7 +129,7 @@ def send(worker: ConnectedWorker, stream: TextStream) -> None:
 
 
 def refusal(error: SixfoldError) -> WorkError:
-    """Return what the client is told: what it asked for was wrong, or the work failed."""
+    """Return the error for the client: the request was wrong, or the work failed."""
     if isinstance(error, WorkError):
         return error
     is_too_long = error.message.startswith(TOO_LONG)
@@ -137,7 +137,7 @@ def refusal(error: SixfoldError) -> WorkError:
 
 
 def event_from(message: Message) -> Event:
-    """Return what a worker says of a request."""
+    """Return the event in a worker's message."""
     if "accepted" in message:
         return Accepted(**cast("dict[str, Any]", message["accepted"]))
     written = cast("dict[str, Any]", message["written"])
@@ -145,5 +145,5 @@ def event_from(message: Message) -> Event:
 
 
 def token_from(record: dict[str, Any]) -> WrittenToken:
-    """Return a token as it was sent."""
+    """Return the token in a record."""
     return WrittenToken(**{**record, "alternatives": [TokenRecord(**each) for each in record["alternatives"]]})

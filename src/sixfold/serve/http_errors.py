@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import ceil
 
 Headers = list[tuple[bytes, bytes]]
-OPENAI = "/v1/"  # where OpenAI's API begins
+OPENAI = "/v1/"  # the path of OpenAI's API
 OPENAI_KINDS = ("invalid_request_error", "server_error")
 OPENAI_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
@@ -31,7 +31,10 @@ class HttpError(Exception):
         super().__init__(message)
         self.status, self.message, self.retry_after = status, message, retry_after
         self.closes_connection = closes_connection  # because part of the request body was left unread
-        self.parameter, self.code = parameter, code  # which field is wrong and in which way, for OpenAI's clients
+        self.parameter, self.code = (
+            parameter,
+            code,
+        )  # the invalid field and the kind of error, for OpenAI's clients
 
     def body(self, path: str) -> bytes:
         """The JSON body: LibreTranslate's clients read `error`, DeepL's `message`, OpenAI's a record of both."""
@@ -40,7 +43,7 @@ class HttpError(Exception):
 
     @property
     def openai_record(self) -> Mapping[str, object]:
-        """The error as OpenAI's clients read it."""
+        """The error in OpenAI's format."""
         kind = {429: "rate_limit_error"}.get(self.status, OPENAI_KINDS[self.status >= 500])
         code = self.code or OPENAI_CODES.get(self.status)
         return {"error": {"message": self.message, "type": kind, "param": self.parameter, "code": code}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-TOO_LONG = "The prompt is too long"  # begins the error that OpenAI's clients know by a code
+TOO_LONG = "The prompt is too long"  # the beginning of an error with a code of its own in OpenAI's API
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class TranslatorDescription:
 class GeneratorDescription:
     """What a worker reports about a decoder-only model once it is loaded."""
 
-    max_positions: int  # the most tokens of a prompt and its continuation together
+    max_positions: int  # maximum tokens of a prompt and its continuation together
     has_chat: bool  # whether it was trained on conversations
 
 
 @dataclass(frozen=True)
 class TextRequest:
-    """What to continue: prompts, each a text or its tokens, or the messages of a conversation."""
+    """A request to generate text: prompts, each a text or its tokens, or the messages of a conversation."""
 
     prompts: list[str | list[int]] = field(default_factory=list)
     messages: list[dict[str, str]] = field(default_factory=list)  # role and content
@@ -57,7 +57,7 @@ class TextRequest:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a worker says of a request that it begins: its prompts in text and tokens."""
+    """The event that a request has begun, with its prompts as text and tokens."""
 
     prompts: list[str]
     prompt_tokens: list[list[int]]
@@ -65,32 +65,34 @@ class Accepted:
 
 @dataclass(frozen=True)
 class TokenRecord:
-    """A token that was written, or one that could have been."""
+    """A generated token, or an alternative."""
 
     id: int
-    spelling: str  # its bytes, one character each (Latin-1); a token that is no text has none
-    log_probability: float | None  # the model's own; the first token of a prompt has none
+    spelling: str  # its bytes, one character each (Latin-1); none for special tokens
+    log_probability: float | None  # the model's; None for the first token of a prompt
 
     @property
     def bytes(self) -> bytes:
-        """The bytes that it writes."""
+        """The bytes of the token."""
         return self.spelling.encode("latin-1")
 
 
 @dataclass(frozen=True)
 class WrittenToken(TokenRecord):
-    """A token with the most probable ones of its place, if they were asked for."""
+    """A token with the most probable alternatives at its position, if requested."""
 
     alternatives: list[TokenRecord] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Written:
-    """What one step added to one text: samples of the first prompt are numbered first."""
+    """What one step added to one text; texts are numbered prompt by prompt."""
 
     index: int
-    text: str  # may be empty, where a character or a stop string may have begun
+    text: str  # empty while a character or a stop string may be incomplete
     tokens: list[WrittenToken] = field(default_factory=list)
     finished: str = ""  # why the text ends: end, stop or length
-    cached_tokens: int = 0  # tokens of the prompt that an earlier request left in memory; told once a prompt
-    prompt: list[WrittenToken] = field(default_factory=list)  # its tokens, where asked for; told once a text
+    cached_tokens: int = 0  # tokens of the prompt that were cached; sent once per prompt
+    prompt: list[WrittenToken] = field(
+        default_factory=list
+    )  # the prompt's tokens, if requested; sent once per text

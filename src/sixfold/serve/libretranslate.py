@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sixfold.serve.languages import name_of
 from sixfold.serve.request_fields import TextList, TextOrList, body_schema, parse_fields
 from sixfold.serve.service import Service
-from sixfold.serve.translation import MAX_ALTERNATIVES, TranslatedPart, Translation, join_parts
+from sixfold.serve.translation import MAX_ALTERNATIVES, TranslatedPart, TranslationModels, join_parts
 
 
-class TranslateRequest(BaseModel):
-    """What to translate."""
+class LibreTranslateRequest(BaseModel):
+    """A translation request."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,10 +42,10 @@ def routes(service: Service) -> APIRouter:
     translation = service.translation
     router = APIRouter(tags=["LibreTranslate"])
 
-    @router.post("/translate", openapi_extra=dict(body_schema(TranslateRequest)))
+    @router.post("/translate", openapi_extra=dict(body_schema(LibreTranslateRequest)))
     async def translate(request: Request) -> JSONResponse:
         """Translate a text or a list of texts."""
-        fields = parse_fields(request, TranslateRequest)
+        fields = parse_fields(request, LibreTranslateRequest)
         texts = [fields.q] if isinstance(fields.q, str) else fields.q
         request.scope["context"].num_characters = sum(map(len, texts))
         detected = translation.detect("\n".join(texts), fields.target) if fields.source == "auto" else None
@@ -62,7 +62,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/detect", openapi_extra=dict(body_schema(DetectRequest)))
     async def detect(request: Request) -> JSONResponse:
-        """Rank the source languages of this server by how probable it is that the text is in them."""
+        """Rank this server's source languages by the probability that the text is in them."""
         [text] = parse_fields(request, DetectRequest).q
         translation.admission.check_texts([text])
         return JSONResponse([asdict(each) for each in translation.detector.rank(text)])
@@ -106,7 +106,7 @@ def alternatives(parts: list[TranslatedPart], ranks: range) -> list[str]:
     return [text for text in dict.fromkeys(join_parts(parts, rank) for rank in ranks) if text != best]
 
 
-def served_languages(translation: Translation) -> list[dict[str, object]]:
+def served_languages(translation: TranslationModels) -> list[dict[str, object]]:
     """Return the source languages, each with its target languages."""
     sources = dict.fromkeys(source for source, _ in translation.models)
     return [

@@ -1,7 +1,7 @@
-"""The log: one JSON object per line on standard error, never with text of a user.
+"""The log: one JSON object per line on standard error, never with users' text.
 
 An error message may quote the text that caused it, so only the type of an error and its stack frames are logged.
-A line that cannot be written, because the disk is full or nobody reads the pipe any more, is lost: requests go on.
+A line that cannot be written, because the disk is full or the pipe is closed, is lost: requests continue.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Middleware:
             self.record(scope, context)
 
     async def admit(self, scope: Scope, receive: Receive, context: RequestContext) -> None:
-        """Read the fields of a request, and refuse it if a check or a limit says so."""
+        """Read the fields of a request, and refuse it if a check fails or a limit is exceeded."""
         headers = Headers(scope=scope)
         self.check_host(headers)
         self.check_origin(headers)
@@ -174,7 +174,7 @@ class Middleware:
 
 
 async def send_error(error: HttpError, path: str, send: Send, context: RequestContext) -> None:
-    """Send an error response; in a stream of events that has begun, one that tells it."""
+    """Send an error response, or an error event if a stream has begun."""
     if context.is_event_stream:
         await send({"type": "http.response.body", "body": event(error.openai_record)})
     elif not context.has_response:

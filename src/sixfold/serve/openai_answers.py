@@ -1,4 +1,4 @@
-"""The answers of OpenAI's API: whole, or in the parts of a stream."""
+"""The responses of OpenAI's API: whole, or as the parts of a stream."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ REASONS = {"end": "stop", "stop": "stop", "length": "length", "": None}
 
 
 class Text:
-    """A text as far as it is written, after a prompt."""
+    """The text generated so far after a prompt."""
 
     def __init__(self, prompt: str) -> None:
         self.prompt, self.text, self.finished = prompt, "", ""
-        self.prompt_tokens: list[WrittenToken] = []  # where they were asked for
+        self.prompt_tokens: list[WrittenToken] = []  # if requested
         self.tokens: list[WrittenToken] = []
-        self.offsets: list[int] = []  # the character at which each token begins, counted from that of the prompt
+        self.offsets: list[
+            int
+        ] = []  # the character offset of each token, counted from the beginning of the prompt
         self.decoder, self.end = codecs.getincrementaldecoder("utf-8")("replace"), len(prompt)
 
     def add(self, written: Written) -> None:
-        """Append what a step wrote."""
+        """Append the result of a step."""
         self.text += written.text
         self.tokens += written.tokens
         self.prompt_tokens += written.prompt
         self.finished = written.finished
         for token in written.tokens:
             self.offsets.append(self.end)
-            self.end += len(self.decoder.decode(token.bytes))  # 0 for a token that only begins a character
+            self.end += len(self.decoder.decode(token.bytes))  # 0 for a token with an incomplete character
 
     @property
     def prompt_offsets(self) -> list[int]:
-        """The character at which each token of the prompt begins; a space before the first is not in its text."""
+        """The character offset of each token of the prompt; a prepended space is not counted."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         lengths = [len(decoder.decode(token.bytes)) for token in self.prompt_tokens]
         ends = accumulate(lengths, initial=len(self.prompt) - sum(lengths))
@@ -46,7 +48,7 @@ class Text:
 
 
 class Answer(ABC):
-    """What is said of the texts of one request."""
+    """The response to one request."""
 
     prefix = ""
     kind = ""
@@ -68,25 +70,25 @@ class Answer(ABC):
 
     @abstractmethod
     def part(self, written: Written) -> Record:
-        """Return the part of a text that a step wrote."""
+        """Return the part of a text from one step."""
 
     @abstractmethod
     def opening(self, index: int) -> Record | None:
-        """Return what begins a text, before its first token."""
+        """Return the first part of a text, before its first token."""
 
     def add(self, written: Written) -> Record:
-        """Take note of what a step wrote, and return it as a part of a stream."""
+        """Record the result of a step, and return it as a part of a stream."""
         self.texts[written.index].add(written)
         self.cached_tokens += written.cached_tokens
         return self.streamed(self.part(written) | {"finish_reason": REASONS[written.finished]})
 
     def openings(self) -> list[Record]:
-        """Return what begins a stream."""
+        """Return the first parts of a stream."""
         found = [self.opening(index) for index in range(len(self.texts))]
         return [self.streamed(each | {"finish_reason": None}) for each in found if each is not None]
 
     def streamed(self, choice: Record) -> Record:
-        """Return a part of a stream; where usage is asked for, its last part has it and the others none."""
+        """Return a part of a stream; if usage is requested, only the last part has it."""
         usage: Record = {"usage": None} if self.has_usage else {}
         return self.head | {"object": self.part_kind, "choices": [choice]} | usage
 
@@ -100,14 +102,14 @@ class Answer(ABC):
         return self.head | {"object": self.part_kind, "choices": [], "usage": self.usage()}
 
     def whole(self) -> Record:
-        """Return the answer to a request that does not stream."""
+        """Return the whole response to a request without streaming."""
         choices = [
             self.choice(index) | {"finish_reason": REASONS[each.finished]} for index, each in enumerate(self.texts)
         ]
         return self.head | {"object": self.kind, "choices": choices, "usage": self.usage()}
 
     def usage(self) -> Record:
-        """Return how many tokens were read and written."""
+        """Return the numbers of prompt tokens and generated tokens."""
         read = sum(map(len, self.accepted.prompt_tokens))
         written = sum(len(each.tokens) for each in self.texts)
         return {
@@ -118,11 +120,11 @@ class Answer(ABC):
         }
 
     def token_ids(self, tokens: Sequence[WrittenToken]) -> Record:
-        """Return the ids of tokens, if they are asked for."""
+        """Return the ids of tokens, if requested."""
         return {"token_ids": [token.id for token in tokens]} if self.fields.return_token_ids else {}
 
     def prompt_ids(self, index: int) -> Record:
-        """Return the ids of a prompt's tokens, if they are asked for."""
+        """Return the ids of a prompt's tokens, if requested."""
         if not self.fields.return_token_ids:
             return {}
         return {"prompt_token_ids": self.accepted.prompt_tokens[index // self.fields.n]}
@@ -146,7 +148,7 @@ class Answer(ABC):
 
 
 class Completion(Answer):
-    """The answer of /v1/completions."""
+    """The response of /v1/completions."""
 
     prefix, kind, part_kind = "cmpl-", "text_completion", "text_completion"
 
@@ -167,7 +169,7 @@ class Completion(Answer):
         }
 
     def part(self, written: Written) -> Record:
-        """Return the part of a text that a step wrote."""
+        """Return the part of a text from one step."""
         offsets = self.texts[written.index].offsets
         found = self.log_probabilities(written.tokens, offsets[len(offsets) - len(written.tokens) :])
         return {
@@ -178,14 +180,14 @@ class Completion(Answer):
         }
 
     def opening(self, index: int) -> Record | None:
-        """Return the prompt, if it is asked for."""
+        """Return the prompt, if requested."""
         ids = self.prompt_ids(index)
         if not self.echo and not ids:
             return None
         return {"index": index, "text": self.texts[index].prompt if self.echo else "", "logprobs": None, **ids}
 
     def log_probabilities(self, tokens: Sequence[WrittenToken], offsets: Sequence[int]) -> Record | None:
-        """Return lists with an item for each token, and beside them the form that chat has, which tells bytes."""
+        """Return lists with an item per token, and also chat's format, which has bytes."""
         if not self.has_log_probabilities:
             return None
         return {
@@ -198,7 +200,7 @@ class Completion(Answer):
 
 
 class ChatCompletion(Answer):
-    """The answer of /v1/chat/completions."""
+    """The response of /v1/chat/completions."""
 
     prefix, kind, part_kind = "chatcmpl-", "chat.completion", "chat.completion.chunk"
 
@@ -213,29 +215,29 @@ class ChatCompletion(Answer):
         return {"index": index, "message": message, **self.rest(text.tokens), **self.prompt_ids(index)}
 
     def part(self, written: Written) -> Record:
-        """Return the part of a message that a step wrote."""
+        """Return the part of a message from one step."""
         return {"index": written.index, "delta": {"content": written.text}, **self.rest(written.tokens)}
 
     def opening(self, index: int) -> Record | None:
-        """Return whose message follows."""
+        """Return the role of the message."""
         opened: Record = {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None}
         return opened | self.prompt_ids(index)
 
     def rest(self, tokens: Sequence[WrittenToken]) -> Record:
-        """Return what is known of tokens beside their text."""
+        """Return the details of tokens besides their text."""
         found = {"content": self.details(tokens)} if self.has_log_probabilities else None
         return {"logprobs": found, **self.token_ids(tokens)}
 
 
 def alternatives(token: WrittenToken) -> Record | None:
-    """Return a token and the others of its place as texts with their log-probabilities."""
+    """Return a token and its alternatives as texts with their log-probabilities."""
     if token.log_probability is None:
         return None
     return {readable(each): each.log_probability for each in (token, *token.alternatives)}
 
 
 def readable(token: TokenRecord) -> str:
-    """Return a token as text; a part of a character is shown by its bytes, as OpenAI does."""
+    """Return a token as text; an incomplete character is shown by its bytes, as in OpenAI's API."""
     try:
         return token.bytes.decode()
     except UnicodeDecodeError:

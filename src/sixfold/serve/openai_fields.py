@@ -1,4 +1,4 @@
-"""The fields of OpenAI's API. What a decoder-only model cannot honour is refused, not ignored."""
+"""The fields of OpenAI's API. Fields that a decoder-only model cannot honour are refused, not ignored."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sixfold.serve.job_messages import TextRequest
 from sixfold.serve.request_fields import TextOrList
 
 MOST_PROMPTS, MOST_SAMPLES, MOST_STOPS, MOST_ALTERNATIVES, MOST_MESSAGES = 64, 16, 16, 20, 1000
-MOST_TOKENS = 1_000_000  # the context of a model is the bound that matters
-LEGACY_TOKENS = 16  # what OpenAI's completions write unless told otherwise
+MOST_TOKENS = 1_000_000  # in practice, the model's context is the limit
+LEGACY_TOKENS = 16  # OpenAI's default for completions
 
 
 def refuse_unless_neutral(value: JsonValue) -> JsonValue:
-    """Refuse a field that is not supported, unless its value asks for nothing."""
+    """Refuse an unsupported field, unless its value requests nothing."""
     if value in (None, False, 0, "", [], {}):
         return value
     raise PydanticCustomError("unsupported", "this is not supported here; leave it out")
@@ -45,24 +45,30 @@ class StreamOptions(BaseModel):
 
 
 class SamplingFields(BaseModel):
-    """What both routes take."""
+    """The fields of both routes."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
     model: str = Field(description="The name of a served model.", max_length=200)
-    max_tokens: int | None = Field(None, ge=1, le=MOST_TOKENS, description="At most so many tokens.")
-    temperature: float | None = Field(None, ge=0, le=2, description="0 takes the most probable token.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Draw from the tokens that reach p together.")
-    n: int = Field(1, ge=1, le=MOST_SAMPLES, description="Texts for each prompt.")
-    stop: TextOrList = Field([], max_length=MOST_STOPS, description="Texts before which writing stops.")
+    max_tokens: int | None = Field(None, ge=1, le=MOST_TOKENS, description="Maximum number of generated tokens.")
+    temperature: float | None = Field(
+        None, ge=0, le=2, description="Sampling temperature; 0: always the most probable token."
+    )
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Sample from the most probable tokens whose probabilities add up to p."
+    )
+    n: int = Field(1, ge=1, le=MOST_SAMPLES, description="Number of texts for each prompt.")
+    stop: TextOrList = Field([], max_length=MOST_STOPS, description="Strings before which the text ends.")
     seed: int | None = Field(None, ge=0, le=2**63 - 1, description="The same seed gives the same text.")
-    stream: bool = Field(False, description="Send the text while it is written.")
+    stream: bool = Field(False, description="Send the text while it is generated.")
     stream_options: StreamOptions | None = Field(None, description="include_usage: count tokens at the end.")
     top_k: int | None = Field(
-        None, ge=0, le=1_000_000, description="Draw from the k most probable tokens; 0: all."
+        None, ge=0, le=1_000_000, description="Sample from the k most probable tokens; 0: from all."
     )
-    min_p: float | None = Field(None, ge=0, le=1, description="Drop tokens below this part of the best.")
-    repetition_penalty: float | None = Field(None, gt=0, le=10, description="Above 1: repeat less.")
+    min_p: float | None = Field(
+        None, ge=0, le=1, description="Exclude tokens less than p times as probable as the best."
+    )
+    repetition_penalty: float | None = Field(None, gt=0, le=10, description="Above 1: fewer repetitions.")
     return_token_ids: bool = Field(False, description="Add the ids of all tokens to the answer.")
 
     presence_penalty: Unsupported = None
@@ -78,29 +84,29 @@ class SamplingFields(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def without_null(cls, fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Take null as if the field were left out."""
+        """Treat null as an omitted field."""
         return {name: value for name, value in fields.items() if value is not None}
 
     @field_validator("stream_options")
     @classmethod
     def refuse_without_stream(cls, value: StreamOptions, others: ValidationInfo) -> StreamOptions:
-        """Refuse how to stream what is not streamed."""
+        """Refuse options of streaming without streaming."""
         if not others.data.get("stream"):
             raise PydanticCustomError("contradiction", "this is only for streams; add stream=true")
         return value
 
     @property
     def num_alternatives(self) -> int | None:
-        """How many alternatives of each token to return; None: no probabilities either."""
+        """The number of alternatives to return for each token; None: no probabilities either."""
         raise NotImplementedError
 
     @property
     def most_tokens(self) -> int | None:
-        """How long a text becomes at most."""
+        """The maximum number of tokens of a text."""
         return self.max_tokens
 
     def options(self) -> dict[str, object]:
-        """Return how to generate; None: as the model folder says."""
+        """Return the options of generation; None: the model folder's default."""
         return {
             "max_tokens": self.most_tokens,
             "temperature": self.temperature,
@@ -115,11 +121,11 @@ class SamplingFields(BaseModel):
         }
 
     def texts(self) -> list[str]:
-        """Return all text that a client sent."""
+        """Return all texts of the request."""
         raise NotImplementedError
 
     def request(self) -> TextRequest:
-        """Return what the worker is asked for."""
+        """Return the request for the worker."""
         raise NotImplementedError
 
 
@@ -128,7 +134,7 @@ class CompletionFields(SamplingFields):
 
     prompt: str | list[str] | list[int] | list[list[int]] = Field(description="A text, its tokens, or several.")
     logprobs: int | None = Field(
-        None, ge=0, le=MOST_ALTERNATIVES, description="Log-probabilities, with so many alternatives."
+        None, ge=0, le=MOST_ALTERNATIVES, description="Return log-probabilities, with this many alternatives."
     )
     echo: bool = Field(False, description="Return the prompt too.")
     suffix: Unsupported = None
@@ -137,29 +143,29 @@ class CompletionFields(SamplingFields):
     @field_validator("echo")
     @classmethod
     def refuse_streamed_prompt(cls, value: bool, others: ValidationInfo) -> bool:
-        """Refuse a stream that would begin with the log-probabilities of the prompt."""
+        """Refuse to stream the log-probabilities of the prompt."""
         if value and others.data.get("stream") and others.data.get("logprobs") is not None:
             raise PydanticCustomError("contradiction", "the log-probabilities of a prompt cannot be streamed")
         return value
 
     @property
     def scores_prompt(self) -> bool:
-        """Whether the prompt's tokens are returned with their log-probabilities, as those of the text are."""
+        """Whether the prompt's tokens are returned with their log-probabilities."""
         return self.echo and self.logprobs is not None
 
     @property
     def num_alternatives(self) -> int | None:
-        """How many alternatives of each token to return."""
+        """The number of alternatives to return for each token."""
         return self.logprobs
 
     @property
     def most_tokens(self) -> int | None:
-        """How long a text becomes at most."""
+        """The maximum number of tokens of a text."""
         return self.max_tokens or LEGACY_TOKENS
 
     @property
     def prompts(self) -> list[str | list[int]]:
-        """The prompts; a list of numbers is one prompt."""
+        """The prompts; a list of token ids is one prompt."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         if self.prompt and isinstance(self.prompt[0], int):
@@ -167,11 +173,11 @@ class CompletionFields(SamplingFields):
         return [*self.prompt]
 
     def texts(self) -> list[str]:
-        """Return all text that a client sent."""
+        """Return all texts of the request."""
         return [each for each in (*self.prompts, *self.stop) if isinstance(each, str)]
 
     def request(self) -> TextRequest:
-        """Return what the worker is asked for."""
+        """Return the request for the worker."""
         return TextRequest(prompts=self.prompts, options={**self.options(), "prompt_scores": self.scores_prompt})
 
 
@@ -200,11 +206,11 @@ class MessageFields(BaseModel):
 
     @property
     def text(self) -> str:
-        """What was said."""
+        """The text of the message."""
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
     def record(self) -> dict[str, str]:
-        """Return the message as a chat template knows it."""
+        """Return the message for a chat template."""
         return {"role": "system" if self.role == "developer" else self.role, "content": self.text}
 
 
@@ -217,11 +223,13 @@ class ResponseFormat(BaseModel):
 class ChatFields(SamplingFields):
     """A conversation to continue."""
 
-    messages: list[MessageFields] = Field(min_length=1, max_length=MOST_MESSAGES, description="What was said.")
+    messages: list[MessageFields] = Field(
+        min_length=1, max_length=MOST_MESSAGES, description="The conversation so far."
+    )
     max_completion_tokens: int | None = Field(None, ge=1, le=MOST_TOKENS, description="As max_tokens.")
     logprobs: bool = Field(False, description="Return log-probabilities.")
     top_logprobs: int | None = Field(
-        None, ge=0, le=MOST_ALTERNATIVES, description="So many alternatives of each token."
+        None, ge=0, le=MOST_ALTERNATIVES, description="Number of alternatives of each token."
     )
     response_format: ResponseFormat | None = Field(None, description='Only {"type": "text"}.')
     tools: Unsupported = None
@@ -240,18 +248,18 @@ class ChatFields(SamplingFields):
 
     @property
     def num_alternatives(self) -> int | None:
-        """How many alternatives of each token to return."""
+        """The number of alternatives to return for each token."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
     @property
     def most_tokens(self) -> int | None:
-        """How long an answer becomes at most."""
+        """The maximum number of tokens of an answer."""
         return self.max_completion_tokens or self.max_tokens
 
     def texts(self) -> list[str]:
-        """Return all text that a client sent."""
+        """Return all texts of the request."""
         return [*(message.text for message in self.messages), *self.stop]
 
     def request(self) -> TextRequest:
-        """Return what the worker is asked for."""
+        """Return the request for the worker."""
         return TextRequest(messages=[message.record() for message in self.messages], options=self.options())

@@ -62,7 +62,7 @@ def routes(service: Service) -> APIRouter:
 
 
 async def answer(request: Request, model: GenerationModel, fields: CompletionFields | ChatFields) -> Response:
-    """Answer as a stream or as a whole; what is refused is an error in either case."""
+    """Respond as a stream or as a whole; a refused request gets an error response in both cases."""
     model.admission.check_texts(texts := fields.texts())
     request.scope["context"].num_characters = model.admission.count_characters(texts)
     asked = fields.request()
@@ -80,7 +80,7 @@ async def answer(request: Request, model: GenerationModel, fields: CompletionFie
 
 
 async def parts(told: Answer, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Record, None]:
-    """Yield an answer in parts, as it is written."""
+    """Yield an answer in parts while it is generated."""
     async with aclosing(events):
         for opening in told.openings():
             yield opening

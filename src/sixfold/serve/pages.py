@@ -31,7 +31,7 @@ WRITE_FILES = {
 
 
 def routes(service: Service) -> APIRouter:
-    """Return the routes: the first page is to translate, or to write where no model translates."""
+    """Return the routes: the first page is for translating, or for generating text if no model translates."""
     router = APIRouter()
     files = dict(FILES)
     if service.translation.models or not service.generation.models:

@@ -33,8 +33,8 @@ class ServerMetrics:
         self.batch_seconds = self.histogram("sixfold_batch_seconds", "Time to translate a batch.", SECONDS)
         self.tokens = self.counter("sixfold_source_tokens", "Source tokens translated.")
         self.prompt_tokens = self.counter("sixfold_prompt_tokens", "Tokens of prompts.")
-        self.cached_tokens = self.counter("sixfold_cached_tokens", "Tokens of prompts that were still in memory.")
-        self.generated_tokens = self.counter("sixfold_generated_tokens", "Tokens written.")
+        self.cached_tokens = self.counter("sixfold_cached_tokens", "Tokens of prompts that were cached.")
+        self.generated_tokens = self.counter("sixfold_generated_tokens", "Tokens generated.")
         self.first_token_seconds = self.histogram(
             "sixfold_first_token_seconds", "Time from a request to the first token of each text.", SECONDS
         )
@@ -67,7 +67,7 @@ class ServerMetrics:
         self.tokens.inc(sum(sentence.num_tokens for sentence in batch))
 
     def measure_generation(self, event: Accepted | Written, stream: TextStream) -> None:
-        """Record what a step wrote, and how long the first token of a text took."""
+        """Record the result of a step, and the time to the first token of a text."""
         if isinstance(event, Accepted):
             self.prompt_tokens.inc(sum(map(len, event.prompt_tokens)))
             return

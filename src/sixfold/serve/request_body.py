@@ -15,8 +15,8 @@ from starlette.types import Message, Receive
 from sixfold.serve.http_errors import ClientDisconnected, HttpError
 
 MAX_FIELDS = 1000
-# How much of a body that is too large is read and discarded: many clients read the response only after they have
-# sent their whole request.
+# How much of an oversized body is read and discarded, because many clients read the response only after sending
+# their whole request.
 DRAIN_BYTES, DRAIN_SECONDS = 4 << 20, 0.2
 
 FieldValues = dict[str, object]

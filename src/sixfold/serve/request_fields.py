@@ -19,7 +19,7 @@ def as_list(value: object) -> object:
 
 
 CONTENT_TYPES = ("application/json", "application/x-www-form-urlencoded")
-UNKNOWN = ("extra_forbidden", "missing")  # problems that the list of all fields helps with
+UNKNOWN = ("extra_forbidden", "missing")  # errors for which the message lists all fields
 MAX_TEXTS = 128  # in one request
 TextList = Annotated[list[str], Field(max_length=MAX_TEXTS)]
 TextOrList = Annotated[TextList, BeforeValidator(as_list)]

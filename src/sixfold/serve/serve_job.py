@@ -1,4 +1,4 @@
-"""The job of a server's worker: what the task of its model asks for."""
+"""Choose the job of a server's worker by the task of its model."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def open_job(start: Start) -> Job:
         return TranslateJob(translate.load(origin.folder, origin.device, precision=origin.precision))
     if task == "generate":
         return GenerateJob(generate.load(origin.folder, origin.device, origin.precision), **start.limits)
-    raise ModelFolderError(f"{origin.folder} holds a model for the task {task!r}, which cannot be served.")
+    raise ModelFolderError(f"{origin.folder} has a model for the task {task!r}, which cannot be served.")

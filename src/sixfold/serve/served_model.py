@@ -1,4 +1,4 @@
-"""A model of a server: its name, and the workers that hold it."""
+"""A model of a server: its name and its workers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sixfold.serve.worker_pool import WorkerSlot
 class ServedModel:
     """A model and its workers."""
 
-    work = "work"  # what it does, in messages
+    work = "work"  # the name of its work in messages
 
     def __init__(self, spec: ModelSpec, slots: Sequence[WorkerSlot]) -> None:
         self.spec, self.slots = spec, slots
         self.tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Set the workers to work."""
+        """Start the workers."""
         self.tasks = [asyncio.create_task(slot.run()) for slot in self.slots]
 
     def end(self) -> None:
@@ -31,12 +31,12 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.spec.name or self.spec.folder.resolve().name
 
     @property
     def title(self) -> str:
-        """What it is called where the server says what it serves."""
+        """Its name in the message that lists what is served."""
         return self.name
 
     @property

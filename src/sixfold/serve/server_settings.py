@@ -15,12 +15,12 @@ from sixfold.settings import check_bounds, setting
 LANGUAGE_PAIR = re.compile(r"([A-Za-z]{2,8})-([A-Za-z]{2,8})")
 MODEL_NAME = re.compile(r"[\w.:-]{1,100}")
 SHORTEST_KEY = 16  # characters
-BYTES_PER_CHARACTER = 12  # at most, in JSON: a surrogate pair is two escapes of six bytes
+BYTES_PER_CHARACTER = 12  # at most, in JSON: a surrogate pair is two escape sequences of six bytes
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model folder, its languages where the folder does not name them, and a name other than the folder's."""
+    """A model folder, with its languages if the folder does not state them, and a name other than the folder's."""
 
     folder: Path
     source: str = ""
@@ -30,7 +30,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How to serve."""
+    """The settings of the server."""
 
     models: tuple[ModelSpec, ...]
     host: str = "127.0.0.1"
@@ -51,10 +51,10 @@ class ServerSettings:
     generation_seconds: float = setting(300.0, "seconds to answer a request to generate text", 0.1, 36_000)
     most_texts: int = setting(32, "texts that a worker generates at the same time; others wait", 1, 4096)
     context_mebibytes: int = setting(
-        4096, "memory of a worker for the texts that it generates at the same time, in MiB", 1, 1 << 20
+        4096, "memory of a worker for the texts that it is generating, in MiB", 1, 1 << 20
     )
     cache_mebibytes: int = setting(
-        256, "memory of a worker for prompts that a later request may begin with, in MiB", 0, 1 << 20
+        256, "memory of a worker's cache of prompts, which later requests may begin with, in MiB", 0, 1 << 20
     )
     most_waiting: int = setting(128, "requests in progress; more are answered with 503", 1, 100_000)
     most_characters: int = setting(50_000, "characters per request", 1, 1_000_000)
@@ -81,7 +81,7 @@ class ServerSettings:
             raise ConfigError("There is no model to serve.", "sixfold serve MODEL")
         if not is_loopback(self.host) and not self.keys and not self.is_open:
             raise ConfigError(
-                f"Serving on {self.host} would let other machines in, and no key is required.",
+                f"Serving on {self.host} would give other machines access without an API key.",
                 "Add --keys FILE (one API key per line), or --open to serve everyone.",
             )
         short = [key for key in self.keys if len(key) < SHORTEST_KEY]

@@ -8,22 +8,22 @@ from itertools import chain
 from types import TracebackType
 
 from sixfold.serve.admission import Admission
-from sixfold.serve.generation import Generation, GenerationModel
+from sixfold.serve.generation import GenerationModel, GenerationModels
 from sixfold.serve.logs import log
 from sixfold.serve.prometheus import ServerMetrics
 from sixfold.serve.served_model import ServedModel
 from sixfold.serve.server_settings import ModelSpec, ServerSettings
-from sixfold.serve.translation import Translation, TranslationModel
+from sixfold.serve.translation import TranslationModel, TranslationModels
 from sixfold.serve.worker_pool import ConnectedWorker, start_workers
 
 
 class Service(AbstractAsyncContextManager["Service"]):
-    """What a server works with from its start to its end."""
+    """The models and the state of a server."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.metrics = settings, ServerMetrics()
         self.admission = Admission(settings, self.metrics)
-        self.translation, self.generation = Translation(self.admission), Generation(self.admission)
+        self.translation, self.generation = TranslationModels(self.admission), GenerationModels(self.admission)
         self.is_draining = False
         self.ending = AsyncExitStack()
 
@@ -50,7 +50,7 @@ class Service(AbstractAsyncContextManager["Service"]):
         await self.ending.aclose()
 
     def add(self, spec: ModelSpec, workers: Sequence[ConnectedWorker]) -> None:
-        """Register a model for what it was trained to do."""
+        """Register a model by its task."""
         if workers[0].task == "generate":
             self.generation.add(GenerationModel(spec, self.admission, workers))
         else:
@@ -67,12 +67,12 @@ class Service(AbstractAsyncContextManager["Service"]):
         gauge("sixfold_waiting_sentences", "Sentences in the queues.", lambda: self.translation.num_waiting)
         gauge("sixfold_open_requests", "Requests in progress.", lambda: self.admission.num_requests)
         gauge("sixfold_ready", "1 if every model has a responsive worker, else 0.", lambda: float(self.is_ready))
-        gauge("sixfold_waiting_texts", "Texts that wait to be written.", lambda: self.generation.num_waiting)
-        gauge("sixfold_running_texts", "Texts that are being written.", lambda: self.generation.num_running)
+        gauge("sixfold_waiting_texts", "Texts that wait to be generated.", lambda: self.generation.num_waiting)
+        gauge("sixfold_running_texts", "Texts that are being generated.", lambda: self.generation.num_running)
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server should get traffic."""
+        """Whether the server is ready for requests."""
         return not self.is_draining and all(model.is_ready for model in self.models)
 
     def start_draining(self) -> None:

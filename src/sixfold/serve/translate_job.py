@@ -29,7 +29,7 @@ class TranslateJob:
         translator.translate(["."])  # warm up: lazy initialisation happens before the first request
 
     def work(self, parent: Parent) -> None:
-        """Answer one request after the other, as long as somebody waits."""
+        """Answer one request after the other until the parent is gone."""
         requests = RequestLoop(parent, self.answer)
         self.translator.decoder.should_stop = requests.should_stop
         requests.run()
@@ -107,6 +107,6 @@ class TranslateJob:
 
 
 def sentence_translation(translation: Translation) -> SentenceTranslation:
-    """Return a translation as it is sent to the server."""
+    """Return a translation in the form that is sent to the server."""
     mean = translation.log_probability / max(1, translation.num_tokens)
     return SentenceTranslation(translation.text, math.exp(mean), translation.is_cut or translation.source_is_cut)

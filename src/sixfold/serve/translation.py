@@ -1,4 +1,4 @@
-"""Translating, whatever the API: split texts into sentences, have them translated, join the results."""
+"""Translation for any API: split texts into sentences, have them translated, join the results."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Format = Literal["text", "html"]
 
 @dataclass(frozen=True)
 class TranslatedPart:
-    """A part of a text with its translations, best first; without any if the part is not translated."""
+    """A part of a text with its translations, best first; none if the part is not translated."""
 
     part: Part
     translations: tuple[SentenceTranslation, ...] = ()
 
     def text(self, rank: int = 0) -> str:
-        """Return this part of the translated text: the translation of this rank, or the best of fewer."""
+        """Return this part of the translated text: the translation of this rank, or the best if it has fewer."""
         if not self.translations:
             return self.part.text
         return self.part.finish(self.translations[rank if rank < len(self.translations) else 0].text)
@@ -61,7 +61,7 @@ class TranslationModel(ServedModel):
         found = TranslatorDescription(**cast("dict[str, Any]", workers[0].description))
         self.description = replace(found, source=spec.source or found.source, target=spec.target or found.target)
         if not self.description.source or not self.description.target:
-            raise ConfigError(f"{spec.folder} does not name its languages.", f"sixfold serve {spec.folder}=en-de")
+            raise ConfigError(f"{spec.folder} does not state its languages.", f"sixfold serve {spec.folder}=en-de")
         self.tokenizer = Tokenizer(base64.b64decode(self.description.tokenizer))
 
     @property
@@ -79,7 +79,7 @@ class TranslationModel(ServedModel):
         return len(self.tokenizer.encode(text)) + 1
 
     def parts(self, text: str, format: Format) -> list[Part]:
-        """Return the sentences of a text and what stands between them."""
+        """Return the sentences of a text and the text between them."""
         longest = min(MAX_PART_TOKENS, self.description.longest_source)
         read = html_parts if format == "html" else plain_parts
         return read(text, self.description.source, lambda part: self.num_tokens(part) <= longest)
@@ -103,7 +103,7 @@ class TranslationModel(ServedModel):
         return self.settings.batch_tokens if options.is_explanation else self.num_tokens(text)
 
 
-class Translation:
+class TranslationModels:
     """All translation models of a server."""
 
     def __init__(self, admission: Admission) -> None:
@@ -119,7 +119,7 @@ class Translation:
         if pair in self.models:
             raise ConfigError(
                 f"Both {self.models[pair].spec.folder} and {model.spec.folder} translate {' to '.join(pair)}.",
-                "Serve only one of them, or give one its languages: MODEL=en-de",
+                "Serve only one of them, or set the languages of one: MODEL=en-de",
             )
         self.models[pair] = model
 

@@ -1,4 +1,4 @@
-"""How a worker translates: it takes one batch of queued sentences after the other."""
+"""The translation slot: its worker translates one batch of queued sentences after the other."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TranslationSlot(WorkerSlot):
                 sentence.result.set_result([SentenceTranslation(**each) for each in row])
 
     def retry(self, batch: list[QueuedSentence], error: WorkError, attempts_alone: int) -> None:
-        """Queue the sentences of a failed batch again, each for a batch of its own: one may have caused the error.
+        """Queue the sentences of a failed batch again, each in its own batch: one may have caused the error.
 
         A sentence that has failed too often gets the error: MAX_ATTEMPTS times, or `attempts_alone` times alone.
         """
@@ -93,7 +93,7 @@ class TranslationSlot(WorkerSlot):
 
 
 async def answer_of(worker: ConnectedWorker, batch: Sequence[QueuedSentence]) -> Message:
-    """Have a batch translated; sentences whose clients disconnect are cancelled, and without any left it stops."""
+    """Have a batch translated; cancel the sentences of disconnected clients, and stop if none is left."""
     is_answered = False
 
     def cancel(sentence_id: int, _: asyncio.Future[list[SentenceTranslation]]) -> None:

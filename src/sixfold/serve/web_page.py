@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sixfold.serve.libretranslate import served_languages
 from sixfold.serve.request_fields import body_schema, parse_fields
 from sixfold.serve.service import Service
-from sixfold.serve.translation import MAX_ALTERNATIVES, TranslatedPart, Translation, join_parts
+from sixfold.serve.translation import MAX_ALTERNATIVES, TranslatedPart, TranslationModels, join_parts
 
 # The explain page has inline script and style, and runs in a sandbox without an origin: it cannot send requests.
 EXPLANATION_POLICY = (
@@ -20,8 +20,8 @@ EXPLANATION_POLICY = (
 )
 
 
-class TranslateRequest(BaseModel):
-    """What to translate."""
+class PageRequest(BaseModel):
+    """A translation request."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,10 +48,10 @@ def routes(service: Service) -> APIRouter:
     translation = service.translation
     router = APIRouter(tags=["Sixfold"])
 
-    @router.post("/api/translate", openapi_extra=dict(body_schema(TranslateRequest)))
+    @router.post("/api/translate", openapi_extra=dict(body_schema(PageRequest)))
     async def translate(request: Request) -> JSONResponse:
         """Translate a text; each sentence comes with its translations, word alignment and quality warnings."""
-        fields = parse_fields(request, TranslateRequest)
+        fields = parse_fields(request, PageRequest)
         request.scope["context"].num_characters = len(fields.text)
         source, confidence = source_language(translation, fields.text, fields.source, fields.target)
         [parts] = await translation.translate(
@@ -78,7 +78,9 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-def source_language(translation: Translation, text: str, source: str, target: str) -> tuple[str, float | None]:
+def source_language(
+    translation: TranslationModels, text: str, source: str, target: str
+) -> tuple[str, float | None]:
     """Return the source language, and the confidence if it was detected."""
     if source != "auto":
         return source, None
@@ -87,5 +89,5 @@ def source_language(translation: Translation, text: str, source: str, target: st
 
 
 def as_record(part: TranslatedPart) -> dict[str, object]:
-    """Return a part as the web page gets it."""
+    """Return a part in the format of the web page."""
     return {"source": part.part.text, "translations": [asdict(each) for each in part.translations]}

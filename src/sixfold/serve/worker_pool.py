@@ -1,4 +1,4 @@
-"""The worker processes of one model, as the server sees them: started, monitored, and replaced when they fail.
+"""The worker processes of one model: started, monitored, and replaced when they fail.
 
 Workers are separate processes, so that the server keeps responding while they compute, and survives them.
 """
@@ -21,12 +21,12 @@ from sixfold.serve.server_settings import ModelSpec, ServerSettings
 
 JOB = "sixfold.serve.serve_job:open_job"
 HEARTBEAT_SECONDS = 0.5
-MAX_ATTEMPTS = 2  # to do some work whose worker is lost
+MAX_ATTEMPTS = 2  # for work whose worker is lost
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0  # seconds before a lost worker is replaced
 
 
 class RejectedError(WorkError):
-    """The model refused a request; some reasons have a code that clients know."""
+    """The model refused a request; some reasons have a code for clients."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class ConnectedWorker:
         )  # at the end, the loss of the worker
         self.receiving = asyncio.create_task(self.receive())
 
-    task: str  # what the model was trained for
+    task: str  # of the model
     description: Message  # of the model
 
     @classmethod
@@ -78,7 +78,7 @@ class ConnectedWorker:
         """Return the next message; raise LostError if there will be none."""
         message = await self.messages.get()
         if isinstance(message, SixfoldError):
-            self.messages.put_nowait(message)  # for whoever asks again
+            self.messages.put_nowait(message)  # for the next caller
             raise message
         return message
 
@@ -117,7 +117,7 @@ async def start_workers(settings: ServerSettings) -> list[list[ConnectedWorker]]
 
 
 def job_limits(settings: ServerSettings) -> dict[str, int]:
-    """Return what a worker that generates may use at most."""
+    """Return the limits of a worker that generates text."""
     return {
         "texts": settings.most_texts,
         "context_bytes": settings.context_mebibytes << 20,
@@ -141,7 +141,7 @@ class WorkerSlot(ABC):
 
     @abstractmethod
     async def use(self, worker: ConnectedWorker) -> None:
-        """Give a worker what there is to do, until it ends."""
+        """Give a worker work until it ends."""
 
     @property
     def is_ready(self) -> bool:
