@@ -1,7 +1,7 @@
 """Chat templates of published models: recognised as plain prefixes and suffixes, never executed.
 
-A published template is a program in Jinja. It is brought to one form (quotes, spaces, neighbouring texts) and held
-against the few shapes known here; any other one is refused. The way back writes one of these shapes.
+A published template is a program in Jinja. It is normalised (quotes, spaces, adjacent texts) and compared with the
+few forms known here; any other one is refused. For an export, a template is written in one of these forms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sixfold.errors import ModelFolderError
 from sixfold.text.chat import ChatTemplate, Role
 
-LONGEST = 4_000  # characters; what is known is shorter
+LONGEST = 4_000  # characters; all known templates are shorter
 TAG = re.compile(r"\{\{-?(.*?)-?\}\}|\{%-?(.*?)-?%\}", re.DOTALL)
 LITERAL = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
@@ -22,7 +22,7 @@ ROLES: tuple[Role, ...] = ("system", "user", "assistant")
 
 
 def same_marks(before: str, after_role: str, after: str) -> ChatTemplate:
-    """Return a template in which the role stands in the mark before its message."""
+    """Return a template in which the role is named in the text before its message."""
     system, user, assistant = ((f"{before}{role}{after_role}", after) for role in ROLES)
     return ChatTemplate(system, user, assistant)
 
@@ -50,25 +50,25 @@ def recognised(jinja: str, tokens: Mapping[str, str]) -> ChatTemplate:
             if (found := shape(form)) is not None:
                 return found
     raise ModelFolderError(
-        "The model's chat template is a program that Sixfold does not know and never runs.", SUPPORTED
+        "The model's chat template is a program that Sixfold does not recognise, and never executes.", SUPPORTED
     )
 
 
-# One form for all spellings
+# Normalisation
 
 
 @dataclass(frozen=True)
 class Code:
-    """A stretch of a template that is no text of its own."""
+    """A part of a template that is code."""
 
     source: str
 
 
-Piece = str | Code  # texts are what they write
+Piece = str | Code  # a text is literal output
 
 
 def canonical(jinja: str, tokens: Mapping[str, str]) -> str:
-    """Return a template in one form: `%statement%` and `{'text'+expression}`, written without needless spaces."""
+    """Return a template in canonical form: `%statement%` and `{'text'+expression}`, without unnecessary spaces."""
     written: list[str] = []
     output: list[Piece] = []
 
@@ -90,8 +90,8 @@ def canonical(jinja: str, tokens: Mapping[str, str]) -> str:
 
 
 def stretches(jinja: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each text with the expression or the statement behind it, as Jinja cuts them for chat templates:
-    a line break behind a statement and spaces before one that begins a line belong to it.
+    """Yield each text with the expression or statement after it, with Jinja's trimming for chat templates:
+    a line break after a statement, and spaces before one at the beginning of a line, belong to the statement.
     """
     end, drops_break, drops_space = 0, False, False
     for tag in TAG.finditer(jinja):
@@ -108,7 +108,7 @@ def stretches(jinja: str) -> Iterator[tuple[str, str, str]]:
 
 
 def terms(expression: str, tokens: Mapping[str, str]) -> Iterator[Piece]:
-    """Yield what `+` joins: texts as they are, and code in one spelling."""
+    """Yield the operands of `+`: texts unchanged, and code in canonical form."""
     end = 0
     for literal in LITERAL.finditer(masked_keys(expression)):
         yield from code(expression[end : literal.start()], tokens)
@@ -119,12 +119,12 @@ def terms(expression: str, tokens: Mapping[str, str]) -> Iterator[Piece]:
 
 
 def unescaped(found: re.Match[str]) -> str:
-    """Return the character that an escape in a text stands for."""
+    """Return the character of an escape sequence."""
     return chr(int(found[1], 16)) if found[1] else ESCAPES.get(found[2], found[2])
 
 
 def masked_keys(expression: str) -> str:
-    """Return an expression of the same length in which keys such as ['role'] are no texts."""
+    """Return an expression of the same length in which keys such as ['role'] do not look like texts."""
     return re.sub(r"\[(['\"])(\w+)\1\]", lambda key: f"[_{key[2]}_]", expression)
 
 
@@ -141,7 +141,7 @@ def code(source: str, tokens: Mapping[str, str]) -> Iterator[Piece]:
 
 
 def merged(pieces: list[Piece]) -> Iterator[Piece]:
-    """Yield the pieces with neighbouring texts as one."""
+    """Merge adjacent texts."""
     text = ""
     for piece in pieces:
         if isinstance(piece, str):
@@ -156,7 +156,7 @@ def merged(pieces: list[Piece]) -> Iterator[Piece]:
 
 
 def spelled(piece: Piece) -> str:
-    """Return a piece of the canonical form."""
+    """Return a piece in canonical form."""
     if isinstance(piece, Code):
         return piece.source
     escaped = piece.replace("\\", "\\\\").replace("'", "\\'")
@@ -164,11 +164,11 @@ def spelled(piece: Piece) -> str:
 
 
 def plain(escaped: str | None) -> str:
-    """Return what a text of the canonical form says."""
+    """Return the content of a text in canonical form."""
     return re.sub(r"\\(.)", r"\1", escaped or "", flags=re.DOTALL)
 
 
-# The shapes
+# The known forms
 
 TEXT = r"'((?:[^'\\]|\\.)*)'"
 FOR, END_FOR = r"%for message in messages%", r"%endfor%"
@@ -196,7 +196,7 @@ LLAMA_3 = re.compile(
 
 
 def of_one_mark(form: str) -> ChatTemplate | None:
-    """Read a template whose mark holds the name of the role (ChatML)."""
+    """Read a template with the name of the role before each message (ChatML)."""
     found = ONE_MARK.fullmatch(form)
     if found is None:
         return None
@@ -206,7 +206,7 @@ def of_one_mark(form: str) -> ChatTemplate | None:
 
 
 def of_marks_by_role(form: str) -> ChatTemplate | None:
-    """Read a template with a branch for each role (Zephyr, and those that are exported from here)."""
+    """Read a template with a branch for each role (Zephyr, and those exported by Sixfold)."""
     found = BY_ROLE.fullmatch(form)
     if found is None:
         return None
@@ -221,7 +221,7 @@ def of_marks_by_role(form: str) -> ChatTemplate | None:
 
 
 def of_llama_3(form: str) -> ChatTemplate | None:
-    """Read Llama 3's template, which puts a message together before it writes it."""
+    """Read Llama 3's template, which assembles a message before it outputs it."""
     found = LLAMA_3.fullmatch(form)
     if found is None:
         return None
@@ -233,7 +233,7 @@ def of_llama_3(form: str) -> ChatTemplate | None:
 def completed(
     template: ChatTemplate, begin: str | None, first: str | None, content: str, prompt: str | None
 ) -> ChatTemplate | None:
-    """Add what stands before the first message, if what is put before an answer is the assistant's mark."""
+    """Add the text before the first message, if the text before an answer is the assistant's."""
     if plain(prompt) != template.assistant[0]:
         return None
     default = plain(first)
@@ -247,7 +247,7 @@ def completed(
 
 
 def as_jinja(template: ChatTemplate) -> str:
-    """Write a template as the program that other software expects."""
+    """Write a template as Jinja, for other software."""
     content = "message['content'] | trim" if template.strips else "message['content']"
     begin = f"{{{{ {quoted(template.begin)} }}}}" if template.begin else ""
     default = template.default_system.strip() if template.strips else template.default_system
@@ -267,6 +267,6 @@ def quoted(text: str) -> str:
     """Write a text for Jinja."""
     for sign, written in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(sign, written)
-    for sign in "{}%":  # which would end a tag for simpler readers than Jinja's own
+    for sign in "{}%":  # they would end a tag for parsers simpler than Jinja's
         text = text.replace(sign, f"\\x{ord(sign):02x}")
     return f"'{text}'"

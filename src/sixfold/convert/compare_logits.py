@@ -1,4 +1,4 @@
-"""Proof of an import or an export: logits, or other answers, and tokens are those of another program.
+"""Verify an import or an export: logits, or other outputs, and tokens must equal those of another program.
 
 Shapes: T positions, V vocabulary.
 """
@@ -16,7 +16,9 @@ from sixfold.data.corpora.phrasebook import sentences
 from sixfold.errors import WorkError
 from sixfold.text import AnyTokenizer
 
-TOLERANCE = 1e-4  # of a logit, or where logits are large, of the largest: float32 sums in another order differ
+TOLERANCE = (
+    1e-4  # of a logit, or relative to the largest if logits are large: float32 sums in another order differ
+)
 TEXTS = (
     *(english for english, _ in islice(sentences(), 20)),
     "1,234.50 € on 2024-02-29?\n\n\tdef f(x):\n        return x  # naïve café – “ÀÉ” 日本語 🙂\n",
@@ -32,11 +34,11 @@ Encode = Callable[[str], list[int]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What agreed with another program."""
+    """The result of a comparison with another program."""
 
     reference: str
     num_tokens: int
-    what: str  # was compared
+    what: str  # what was compared
     measure: str  # of the difference
     difference: float
     allowed: float
@@ -51,7 +53,7 @@ def compare_logits(
     tolerance: float = TOLERANCE,
     what: str = "logits",
 ) -> Comparison:
-    """Return how much the logits of two programs differ at most, or other answers; too much is an error."""
+    """Return the largest difference between the logits, or other outputs, of two programs; refuse a large one."""
     largest, scale = 0.0, 1.0
     for row in rows:
         tokens = torch.tensor([row])
@@ -69,7 +71,7 @@ def compare_logits(
 
 
 def sample_rows(tokenizer: AnyTokenizer, start: int | None, max_positions: int) -> list[list[int]]:
-    """Return texts as tokens, a few to a row, and tokens drawn from the whole vocabulary."""
+    """Return rows of tokens of texts, and of random tokens from the whole vocabulary."""
     longest = min(LONGEST, max_positions)
     begin = [] if start is None else [start]
     drawn = torch.randint(tokenizer.vocabulary, (2, longest), generator=torch.Generator().manual_seed(1))
@@ -78,7 +80,7 @@ def sample_rows(tokenizer: AnyTokenizer, start: int | None, max_positions: int) 
 
 
 def compare_tokens(ours: Encode, theirs: Encode, reference: str) -> Comparison:
-    """Return that the tokens of the texts are the same; one that differs is an error."""
+    """Compare the tokens of texts; raise if one differs."""
     count = 0
     for text in TEXTS:
         our, their = ours(text), theirs(text)

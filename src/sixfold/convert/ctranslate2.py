@@ -1,4 +1,4 @@
-"""CTranslate2, the C++ engine: every weight keeps its value, only names and places change."""
+"""CTranslate2, the C++ engine: every weight keeps its value, only names and layout change."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ TOKENIZER = "tokenizer.model"
 README = """\
 # {name}, for CTranslate2
 
-Exported by Sixfold from `{name}`. The weights are float32; `compute_type="int8"` makes them smaller
-and faster. Greedy translations (`beam_size=1`) equal Sixfold's{alone}; beam search has another length
-penalty here.
+Exported by Sixfold from `{name}`. The weights are float32; `compute_type="int8"` makes them smaller and faster.
+Greedy translations (`beam_size=1`) equal Sixfold's{alone}; beam search has another length penalty here.
 
 ```python
 import ctranslate2, sentencepiece
@@ -51,9 +50,9 @@ print(tokenizer.decode(results[0].hypotheses[0]))
 
 
 def export(folder: Path, out: Path) -> ExportComparison:
-    """Write a model folder as a CTranslate2 model, once both engines were seen to agree."""
+    """Write a model folder as a CTranslate2 model, after verifying that both engines agree."""
     require_package()
-    translator = load(folder, "cpu").alone()  # there, models are not averaged
+    translator = load(folder, "cpu").alone()  # CTranslate2 has no ensembles
     refuse_unsupported(translator.model.config)
     with new_folder(out) as temporary:
         write(translator, temporary)
@@ -62,7 +61,7 @@ def export(folder: Path, out: Path) -> ExportComparison:
 
 
 def require_package() -> None:
-    """Refuse to begin without CTranslate2."""
+    """Raise if CTranslate2 is not installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -70,17 +69,17 @@ def require_package() -> None:
 
 
 def refuse_unsupported(config: EncoderDecoderConfig) -> None:
-    """Refuse a model that CTranslate2 has no means to express."""
+    """Refuse a model that CTranslate2 does not support."""
     refuse_unusual(config, "CTranslate2")
     if config.attention_width:
         raise ConfigError(
             f"CTranslate2 cannot run this model: its self-attention is restricted (attention_width="
-            f"{config.attention_width}), and CTranslate2 knows only full attention in encoder-decoders."
+            f"{config.attention_width}), and CTranslate2 has only full attention in encoder-decoders."
         )
 
 
 def write(translator: Translator, out: Path) -> None:
-    """Write model, vocabulary and tokenizer into a folder."""
+    """Write model, vocabulary and tokenizer to a folder."""
     spec = make_spec(translator)
     special = translator.tokenizer.special
     pieces = translator.tokenizer.pieces(range(translator.tokenizer.vocabulary))
@@ -102,7 +101,7 @@ def make_spec(translator: Translator) -> TransformerSpec:
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
     model, config = translator.model, translator.model.config
-    width = max(config.head_widths)  # in CTranslate2 queries and values are equally wide
+    width = max(config.head_widths)  # in CTranslate2 queries and values have the same width
     shape = {"num_heads": config.heads, "pre_norm": config.norm == "pre", "head_dim": width}
     encoder = TransformerEncoderSpec(config.encoder_layers, **shape)
     decoder = TransformerDecoderSpec(config.decoder_layers, **shape)
@@ -117,7 +116,7 @@ def make_spec(translator: Translator) -> TransformerSpec:
 
 
 def fill_stack(spec: TransformerEncoderSpec | TransformerDecoderSpec, stack: Stack, width: int) -> None:
-    """Give the encoder or the decoder its weights."""
+    """Set the weights of the encoder or the decoder."""
     for layer_spec, layer in zip(spec.layer, layers_of(stack), strict=True):
         fill_self_attention(layer_spec.self_attention, layer.self_attention, width)
         fill_norm(layer_spec.self_attention.layer_norm, layer.self_attention_norm)
@@ -132,14 +131,14 @@ def fill_stack(spec: TransformerEncoderSpec | TransformerDecoderSpec, stack: Sta
 
 
 def fill_self_attention(spec: MultiHeadAttentionSpec, weights: AttentionWeights, width: int) -> None:
-    """Self-attention has queries, keys and values in one matrix."""
+    """Set the weights of self-attention, with queries, keys and values in one matrix."""
     theirs = weights.divided(math.sqrt(width)).widened(width)
     fill_linear(spec.linear[0], theirs.query, theirs.key, theirs.value)
     fill_linear(spec.linear[1], theirs.output)
 
 
 def fill_cross_attention(spec: MultiHeadAttentionSpec, weights: AttentionWeights, width: int) -> None:
-    """Attention to the memory has its keys and values in one matrix, and the queries apart."""
+    """Set the weights of cross-attention, with keys and values in one matrix, and queries in another."""
     theirs = weights.divided(math.sqrt(width)).widened(width)
     fill_linear(spec.linear[0], theirs.query)
     fill_linear(spec.linear[1], theirs.key, theirs.value)
@@ -155,18 +154,18 @@ def fill_linear(spec: LinearSpec, *matrices: Linear) -> None:
 
 
 def fill_norm(spec: LayerNormSpec, norm: NormWeights) -> None:
-    """Give a layer normalisation its weights."""
+    """Set the weights of a layer normalisation."""
     assert norm.bias is not None
     spec.gamma, spec.beta = as_array(norm.weight), as_array(norm.bias)
 
 
 def as_array(tensor: Tensor) -> NDArray[np.float32]:
-    """Return a tensor's numbers in the order CTranslate2 reads them."""
+    """Return a tensor as a contiguous array for CTranslate2."""
     return np.ascontiguousarray(tensor.detach().numpy())
 
 
 class CTranslate2Engine:
-    """An exported model, opened as its users will open it."""
+    """An exported model, opened as users will open it."""
 
     def __init__(self, folder: Path, compute_type: str = "float32") -> None:
         import ctranslate2
@@ -181,7 +180,7 @@ class CTranslate2Engine:
         ]
 
     def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
-        """Return the greedy translation of each text, of at most so many tokens before the end token."""
+        """Return the greedy translation of each text, with at most `limits` tokens before the end token."""
         results = self.translator.translate_batch(
             self.pieces(texts),
             beam_size=1,
@@ -195,7 +194,7 @@ class CTranslate2Engine:
         return [Output(self.tokenizer.piece_to_id(pieces), self.tokenizer.decode(pieces)) for pieces in cut]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return the log-probability of each given translation, its end token included."""
+        """Return the log-probability of each given translation, end token included."""
         results = self.translator.score_batch(self.pieces(sources), self.pieces(targets), max_batch_size=BATCH)
         return [sum(result.log_probs) for result in results]
 

@@ -1,4 +1,4 @@
-"""Decoder-only models out: as a Hugging Face folder or a GGUF file, compared before anything is reported."""
+"""Export decoder-only models as a Hugging Face folder or a GGUF file, after a comparison."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sixfold.models.folder import DTYPES, ModelInfo, Processor, load_any_tokeniz
 from sixfold.models.weights import set_weights, weights_of
 from sixfold.text import AnyTokenizer
 
-# Of a logit, relative to the largest: what rounding the weights costs.
+# Of a logit, relative to the largest: the effect of rounding the weights.
 TOLERANCES: dict[Precision, float] = {"float32": TOLERANCE, "float16": 2e-2, "q8_0": 2e-1}
 
 HUGGING_FACE_README = """\
@@ -43,28 +43,28 @@ print(tokenizer.decode(model.generate(**tokens, max_new_tokens=50)[0]))
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model folder, opened to be written in another format."""
+    """A model folder, opened for an export."""
 
     folder: Path
     info: ModelInfo
-    model: DecoderOnly  # the first of an ensemble: no other format averages several
+    model: DecoderOnly  # the first of an ensemble, because no other format has ensembles
     tokenizer: AnyTokenizer
 
     @property
     def side(self) -> Processor:
-        """How its text becomes tokens."""
+        """The processor of its text."""
         return self.info.processors["text"]
 
     def rows(self) -> list[list[int]]:
-        """Return tokens to compare logits of."""
+        """Return rows of tokens for comparing logits."""
         return sample_rows(self.tokenizer, self.side.decoder_start, self.model.config.max_positions)
 
 
 def open_model(folder: Path) -> OpenModel:
-    """Open a folder; one that holds another kind of model is refused."""
+    """Open a folder; refuse another kind of model."""
     info = load_info(folder)
     if info.kind != "decoder_only":
-        raise ConfigError(f"{folder} holds an {info.kind} model, which GGUF does not have.", "--to ctranslate2")
+        raise ConfigError(f"{folder} has an {info.kind} model, which GGUF does not support.", "--to ctranslate2")
     alone = info.model_copy(update={"weights": info.weights[:1]})
     [model] = load_members(folder, alone)
     return OpenModel(folder, info, cast("DecoderOnly", model), load_any_tokenizer(folder, info))
@@ -75,14 +75,14 @@ def known_precision(name: str) -> Precision:
     for known in TOLERANCES:
         if name == known:
             return known
-    raise ConfigError(f"There is no precision {name!r} of GGUF.", f"Use {', '.join(TOLERANCES)}.")
+    raise ConfigError(f"GGUF has no precision {name!r} here.", f"Use {', '.join(TOLERANCES)}.")
 
 
 # Hugging Face
 
 
 def to_huggingface(folder: Path, out: Path) -> tuple[Comparison, ...]:
-    """Write a model as a folder of transformers, once its logits and tokens were seen to be the same there."""
+    """Write a model as a folder for transformers, after verifying that logits and tokens are the same there."""
     opened = open_model(folder)
     refuse_existing(out)
     theirs = huggingface_decoder_only.their_model(opened.model.config, weights_of(opened.model))
@@ -94,7 +94,7 @@ def to_huggingface(folder: Path, out: Path) -> tuple[Comparison, ...]:
 
 
 def compare_huggingface(opened: OpenModel, folder: Path) -> tuple[Comparison, ...]:
-    """Compare a folder that was written, opened as its users will open it, with our model."""
+    """Compare a written folder, opened as users will open it, with our model."""
     start = opened.side.decoder_start
     begin = [] if start is None else [start]
     encode = huggingface_folder.automatic_encoder(folder)
@@ -109,10 +109,10 @@ def compare_huggingface(opened: OpenModel, folder: Path) -> tuple[Comparison, ..
 
 
 def to_gguf(folder: Path, out: Path, precision: Precision = "float32") -> tuple[Comparison, ...]:
-    """Write a model as one GGUF file, once what is in it was read again and compared."""
+    """Write a model as a GGUF file, after reading it back and comparing it."""
     opened = open_model(folder)
     if opened.side.decoder_start not in (None, opened.side.special.bos):
-        raise ConfigError("GGUF cannot put another token than BOS before every text, as this model does.")
+        raise ConfigError("This model has another token than BOS before every text, which GGUF cannot express.")
     refuse_existing(out)
     make_folder(out.absolute().parent)
     with replacing(out) as temporary:
@@ -129,7 +129,7 @@ def to_gguf(folder: Path, out: Path, precision: Precision = "float32") -> tuple[
 
 
 def compare_gguf(opened: OpenModel, path: Path, precision: Precision) -> tuple[Comparison, ...]:
-    """Compare a file that was written with our model: as it is read here, and by llama.cpp if it is installed."""
+    """Compare a written file with our model: as it is read here, and by llama.cpp if that is installed."""
     again = gguf.read_file(path, "none")
     model = DecoderOnly(again.config).eval()
     set_weights(model, again.weights)

@@ -1,4 +1,4 @@
-"""Configurations of published models: a table of names, and what is refused by name."""
+"""Configurations of published models: tables of names, and fields that are refused."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ ACTIVATIONS: dict[str, Activation] = {  # transformers' names; of several for on
 
 @dataclass(frozen=True)
 class HuggingFaceFormat(Generic[Config]):
-    """A class of Hugging Face's transformers: names and configuration, in both directions."""
+    """A class of Hugging Face's transformers: tensor names and configuration, in both directions."""
 
     architecture: str
     model_type: str
     table: Table
     read_config: Callable[[Mapping[str, Any]], Config]
     write_config: Callable[[Config], dict[str, Any]]
-    ignored: tuple[re.Pattern[str], ...]  # tensors that are no weights
-    prefix: str = ""  # of names, which some files leave out
+    ignored: tuple[re.Pattern[str], ...]  # tensors that are not weights
+    prefix: str = ""  # of names; some files omit it
 
 
-# What a wrong value in a configuration raises before it is seen to be wrong.
+# Exceptions that a wrong value in a configuration may raise.
 WRONG_VALUES = (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError, ConfigError)
 
 
 @contextmanager
 def values_of(source: str) -> Iterator[None]:
-    """Turn what a wrong value in a stranger's configuration raises into an error that names the source."""
+    """Turn exceptions from wrong values in a foreign configuration into an error that names the source."""
     try:
         yield
     except WRONG_VALUES as error:
         raise ModelFolderError(f"{source} cannot be used: {first_problem(error)}") from error
 
 
-MOST_TELLING = ("positions", "norm", "norm_kind")  # of what is refused, named first
+MOST_TELLING = ("positions", "norm", "norm_kind")  # named first in a refusal
 
 
 def renamed(content: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """Return the fields under our names."""
+    """Return the fields with our names."""
     for theirs in fields.values():
         if theirs not in content:
             raise ModelFolderError(f"config.json has no {theirs}.")
@@ -66,11 +66,11 @@ def renamed(content: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def activation_of(content: Mapping[str, Any], field: str) -> Activation:
-    """Return our name of an activation."""
+    """Return our name for an activation."""
     name = content[field]
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ModelFolderError(
-            f"config.json has {field}={str(name)[:40]!r}, which Sixfold does not compute.",
+            f"config.json has {field}={str(name)[:40]!r}, which Sixfold does not support.",
             f"Known: {', '.join(ACTIVATIONS)}.",
         )
     return ACTIVATIONS[name]
@@ -82,21 +82,21 @@ def their_activation(ours: Activation) -> str:
 
 
 def refuse_choice(content: Mapping[str, Any], field: str, usual: object) -> None:
-    """Refuse a field that says something else than usual."""
+    """Refuse a field with another value than the usual one."""
     if content.get(field, usual) != usual:
         raise ModelFolderError(
-            f"config.json has {field}={str(content[field])[:40]}, which Sixfold does not compute; {usual} works."
+            f"config.json has {field}={str(content[field])[:40]}; Sixfold supports only {usual}."
         )
 
 
 def refuse_not_ours(config: BlockConfig, needed: Mapping[str, object], format_name: str) -> None:
-    """Refuse a model of ours that a foreign class cannot express, and say why."""
+    """Refuse a model that a foreign class cannot express, with the reason."""
     if config.key_value_heads == config.heads:
-        config = config.model_copy(update={"key_value_heads": 0})  # says the same
+        config = config.model_copy(update={"key_value_heads": 0})  # which means the same
     for name, value in sorted(needed.items(), key=lambda item: item[0] not in MOST_TELLING):
         found = getattr(config, name)
         if found != value:
-            raise ConfigError(f"{format_name} cannot express model.{name}={found}; it has {value}.")
+            raise ConfigError(f"{format_name} cannot express model.{name}={found}; it supports only {value}.")
     d_k, d_v = config.head_widths
     if d_k != d_v:
-        raise ConfigError(f"{format_name} has one width of heads; this model has d_k={d_k} and d_v={d_v}.")
+        raise ConfigError(f"{format_name} needs d_k = d_v; this model has d_k={d_k} and d_v={d_v}.")

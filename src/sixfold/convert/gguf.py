@@ -1,6 +1,6 @@
-"""GGUF, the format of llama.cpp, Ollama and their kin: GPT-2 and Llama, read and written.
+"""GGUF, the format of llama.cpp and Ollama: GPT-2 and Llama, read and written.
 
-A row of Llama's W^Q and W^K stands there beside the row that rotary positions pair it with; ours are D/2 apart.
+In GGUF, the rows of Llama's W^Q and W^K that rotary positions rotate as a pair are adjacent; ours are D/2 apart.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Precision = Literal["float32", "float16", "q8_0"]
 
 @dataclass(frozen=True)
 class GgufFormat:
-    """An architecture: names of tensors and of configuration fields, in both directions."""
+    """An architecture: names of tensors and configuration fields, in both directions."""
 
     architecture: str
     table: Table
-    fields: Fields  # without the architecture before the name
-    ours: Mapping[str, Any]  # what every model of the architecture is
+    fields: Fields  # without the prefix of the architecture
+    ours: Mapping[str, Any]  # our configuration for every model of the architecture
 
 
 SHAPE = {
@@ -100,7 +100,7 @@ def read_file(path: Path, chat: str, on_progress: OnProgress = no_progress) -> P
         config = read_config(file, format_)
     weights = to_ours(file, config, format_.table, str(path), on_progress=on_progress)
     if not config.tied and torch.equal(weights["head.weight"], weights["stem.embedding.weight"]):
-        del weights["head.weight"]  # some files hold it twice
+        del weights["head.weight"]  # some files contain it twice
         config = config.model_copy(update={"tied": True})
     tokenizer, jinja = tokenizer_json(file.fields), file.fields.get("tokenizer.chat_template")
     template = jinja if isinstance(jinja, str) else None
@@ -108,7 +108,7 @@ def read_file(path: Path, chat: str, on_progress: OnProgress = no_progress) -> P
 
 
 def architecture_of(file: GgufFile) -> GgufFormat:
-    """Return the tables for a file's architecture; what changes its mathematics is refused by name."""
+    """Return the tables for a file's architecture; refuse fields that change its mathematics."""
     name = file.fields.get("general.architecture")
     if not isinstance(name, str) or name not in FORMATS:
         raise ModelFolderError(
@@ -124,12 +124,12 @@ def architecture_of(file: GgufFile) -> GgufFormat:
     for field, value in usual.items():
         found = file.fields.get(f"{name}.{field}", value)
         if found != value:
-            raise ModelFolderError(f"{file.path} has {name}.{field}={found}, which Sixfold does not compute.")
+            raise ModelFolderError(f"{file.path} has {name}.{field}={found}, which Sixfold does not support.")
     return FORMATS[name]
 
 
 def read_config(file: GgufFile, format_: GgufFormat) -> DecoderOnlyConfig:
-    """Return the configuration that the fields and the names of the tensors describe."""
+    """Return the configuration from the fields and the names of the tensors."""
     fields = {name.removeprefix(f"{format_.architecture}."): value for name, value in file.fields.items()}
     choices = {ours: fields[theirs] for ours, theirs in format_.fields.items() if theirs in fields}
     choices["norm_epsilon"] = as_written(choices["norm_epsilon"])
@@ -142,7 +142,7 @@ def read_config(file: GgufFile, format_: GgufFormat) -> DecoderOnlyConfig:
 
 
 def llama_choices(file: GgufFile, fields: Mapping[str, Value]) -> dict[str, Any]:
-    """Return what Llamas choose: the base of rotary positions, biases, and the width of a head."""
+    """Return the choices of a Llama: base of rotary positions, biases, and width of a head."""
     base = as_written(fields.get("rope.freq_base", 10_000.0))
     biases = {
         "attention_bias": "blk.0.attn_q.bias" in file.tensors,
@@ -152,18 +152,20 @@ def llama_choices(file: GgufFile, fields: Mapping[str, Value]) -> dict[str, Any]
     key, value = (fields.get(f"attention.{each}_length", width) for each in ("key", "value"))
     turned = fields.get("rope.dimension_count", key)
     if turned != key:
-        raise ModelFolderError(f"{file.path} turns {turned} of a head's {key} numbers; Sixfold turns all.")
+        raise ModelFolderError(
+            f"{file.path} rotates {turned} of a head's {key} dimensions; Sixfold supports only all."
+        )
     widths = {"d_k": key, "d_v": value} if (key, value) != (width, width) else {}
     return {"rotary_base": base, **biases, **widths}
 
 
 def as_written(value: object) -> float:
-    """Return the shortest number that is the same in float32, in which fields are stored: 1e-5."""
+    """Return the shortest number that is equal in float32, the type of stored fields: 1e-5."""
     return float(str(np.float32(str(value))))
 
 
 def token_names(file: GgufFile) -> TokenNames:
-    """Return what the file says of special tokens."""
+    """Return the file's special tokens."""
     fields = file.fields
     names = ("bos", "eos", "padding", "unknown")
     bos, eos, pad, unk = (whole_number(fields.get(f"tokenizer.ggml.{name}_token_id")) for name in names)
@@ -172,7 +174,7 @@ def token_names(file: GgufFile) -> TokenNames:
 
 
 def origin_of(file: GgufFile) -> dict[str, Json]:
-    """Return what the file says of where it came from."""
+    """Return what the file states about its origin."""
     known = {"name": "general.name", "licence": "general.license", "author": "general.organization"}
     said = {ours: str(file.fields[theirs])[:200] for ours, theirs in known.items() if theirs in file.fields}
     kinds = sorted({tensor.kind.name for tensor in file.tensors.values()})
@@ -183,7 +185,7 @@ def origin_of(file: GgufFile) -> dict[str, Json]:
 
 
 def format_of(config: DecoderOnlyConfig) -> GgufFormat:
-    """Return the architecture that expresses a model, or refuse with the reason."""
+    """Return the architecture for a model; refuse one that none can express, with the reason."""
     format_ = LLAMA_FORMAT if config.positions == "rotary" else GPT2_FORMAT
     free = {"feed_forward_bias": config.feed_forward_bias} if format_ is LLAMA_FORMAT else {}
     refuse_not_ours(
@@ -192,7 +194,7 @@ def format_of(config: DecoderOnlyConfig) -> GgufFormat:
         f"GGUF's {format_.architecture}",
     )
     if format_ is GPT2_FORMAT and config.head_widths[0] * config.heads != config.d_model:
-        raise ConfigError("GGUF's gpt2 has heads that share d_model evenly; this model sets d_k.")
+        raise ConfigError("GGUF's gpt2 needs d_k = d_model / heads; this model sets d_k.")
     return format_
 
 
@@ -200,7 +202,7 @@ def write_file(
     path: Path, config: DecoderOnlyConfig, weights: Weights, tokenizer: AnyTokenizer, side: Processor, name: str,
     precision: Precision = "float32",
 ) -> None:  # fmt: skip
-    """Write a model, its tokenizer and its chat template into one file."""
+    """Write a model, its tokenizer and its chat template to one file."""
     try:
         from gguf import GGUFWriter, LlamaFileType
     except ImportError as error:
@@ -235,7 +237,7 @@ def config_fields(config: DecoderOnlyConfig, format_: GgufFormat) -> Iterator[tu
 
 
 def tokenizer_fields(tokenizer: AnyTokenizer, side: Processor) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of the tokenizer; a chat template gets the token that stands before every text."""
+    """Yield the fields of the tokenizer; a chat template includes the token before every text."""
     special, start = side.special, side.decoder_start
     yield from in_metadata(tokens_of(tokenizer))
     for name, token in (
@@ -253,7 +255,7 @@ def tokenizer_fields(tokenizer: AnyTokenizer, side: Processor) -> Iterator[tuple
 
 
 def add(writer: GGUFWriter, field: str, value: object) -> None:
-    """Add a field in the type that readers expect of it."""
+    """Add a field with the type that readers expect."""
     if isinstance(value, bool):
         writer.add_bool(field, value)
     elif isinstance(value, int):

@@ -1,6 +1,6 @@
-"""A GGUF file as plain data: its header is read and checked here before any size in it is believed.
+"""Read a GGUF file as plain data: its header is checked here before any size in it is used.
 
-https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The package `gguf` only dequantises what was checked.
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The package `gguf` only dequantises checked tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gguf import GGMLQuantizationType
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
-MOST_HEADER_BYTES = 64 * 2**20  # all that stands before the tensors; Llama 3's is 8 MB
+MOST_HEADER_BYTES = 64 * 2**20  # everything before the tensors; Llama 3's is 8 MB
 MOST_FIELDS, MOST_TENSORS, MOST_STRINGS = 10_000, 100_000, 2**21
 MOST_DIMENSIONS, LARGEST_ALIGNMENT = 4, 2**16
 STRING, ARRAY = 8, 9
@@ -36,11 +36,11 @@ Value = bool | int | float | str | list[str] | Array
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """Where a tensor is, and how it is quantised."""
+    """The location and the quantisation of a tensor."""
 
-    shape: tuple[int, ...]  # in torch's order: the numbers of the last dimension are neighbours
+    shape: tuple[int, ...]  # in torch's order: the last dimension is contiguous
     kind: GGMLQuantizationType
-    start: int  # byte of the file
+    start: int  # byte offset in the file
     num_bytes: int
 
 
@@ -57,30 +57,30 @@ class GgufFile:
         return {name: tensor.shape for name, tensor in self.tensors.items()}
 
     def read(self, name: str) -> Tensor:
-        """Return a tensor: float16 and bfloat16 as they are, what is quantised in float32."""
+        """Return a tensor: float16 and bfloat16 unchanged, quantised types in float32."""
         from gguf import GGMLQuantizationType as Kind
         from gguf.quants import dequantize
 
         stored = self.tensors[name]
         raw = np.fromfile(self.path, np.uint8, stored.num_bytes, offset=stored.start)
         if raw.size != stored.num_bytes:
-            raise damaged(self.path, "it was cut short while it was read")
+            raise damaged(self.path, "it was truncated while it was read")
         floats = {Kind.F32: torch.float32, Kind.F16: torch.float16, Kind.BF16: torch.bfloat16}
         if stored.kind in floats:
             return torch.from_numpy(raw).view(floats[stored.kind]).view(stored.shape)
         try:
-            with np.errstate(all="ignore"):  # numbers that are not finite are refused by who reads them
+            with np.errstate(all="ignore"):  # the caller refuses numbers that are not finite
                 values = dequantize(raw.reshape(*stored.shape[:-1], -1), stored.kind)
         except NotImplementedError as error:
             raise ModelFolderError(
-                f"{self.path}: {name} is stored as {stored.kind.name}, which is not read."
+                f"{self.path}: {name} is stored as {stored.kind.name}, which is not supported."
             ) from error
         return torch.from_numpy(values.reshape(stored.shape))
 
 
 def damaged(path: Path, reason: str) -> ModelFolderError:
-    """Return the error about a file that is not what it says."""
-    return ModelFolderError(f"{path} is damaged: {reason}.", "Get the file again.")
+    """Return the error for a damaged file."""
+    return ModelFolderError(f"{path} is damaged: {reason}.", "Download the file again.")
 
 
 def read_gguf(path: Path) -> GgufFile:
@@ -97,7 +97,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 class HeaderReader:
-    """Reads what stands before the tensors; every count is held against the bytes that are left."""
+    """Reads the part before the tensors; every count is checked against the remaining bytes."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self.path, self.file = path, file
@@ -106,10 +106,10 @@ class HeaderReader:
     def read(self) -> GgufFile:
         """Return the whole header."""
         if self.take(4) != MAGIC:
-            raise ModelFolderError(f"{self.path} is no GGUF file.")
+            raise ModelFolderError(f"{self.path} is not a GGUF file.")
         version = self.number("<I")
         if version not in VERSIONS:
-            raise ModelFolderError(f"{self.path} is GGUF version {version}; versions 2 and 3 are read.")
+            raise ModelFolderError(f"{self.path} is GGUF version {version}; versions 2 and 3 are supported.")
         num_tensors = self.count("tensors", MOST_TENSORS)
         fields: dict[str, Value] = {}
         for _ in range(self.count("fields", MOST_FIELDS)):
@@ -117,30 +117,30 @@ class HeaderReader:
             fields[name] = self.value(self.number("<I"))
         infos = {self.string(): self.tensor_info() for _ in range(num_tensors)}
         if len(infos) != num_tensors:
-            raise damaged(self.path, "two tensors have one name")
+            raise damaged(self.path, "two tensors have the same name")
         return GgufFile(self.path, fields, self.located(infos, fields))
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes, if the file has them and they are not too many for a header."""
+        """Return the next bytes, if the file has them and the header does not become too large."""
         end = self.file.tell() + count
         if end > self.size:
-            raise damaged(self.path, "it is cut short")
+            raise damaged(self.path, "it is truncated")
         if end > MOST_HEADER_BYTES:
             raise damaged(self.path, f"its header has more than {MOST_HEADER_BYTES:,} bytes")
         raw = self.file.read(count)
         if len(raw) != count:
-            raise damaged(self.path, "it is cut short")
+            raise damaged(self.path, "it is truncated")
         return raw
 
     def number(self, form: str) -> int:
-        """Return the next whole number."""
+        """Return the next integer."""
         return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
     def count(self, what: str, most: int) -> int:
         """Return how many of something follow."""
         count = self.number("<Q")
         if count > most:
-            raise damaged(self.path, f"it says that it has {count:,} {what}; at most {most:,} were expected")
+            raise damaged(self.path, f"it claims to have {count:,} {what}; at most {most:,} were expected")
         return count
 
     def string(self) -> str:
@@ -164,7 +164,7 @@ class HeaderReader:
         return np.frombuffer(self.take(count * dtype.itemsize), np.uint8 if kind == 7 else dtype).astype(dtype)
 
     def array(self) -> Value:
-        """Return the next list; lists of lists, which no field has, are refused."""
+        """Return the next list; refuse lists of lists, which no field has."""
         kind = self.number("<I")
         if kind == ARRAY:
             raise damaged(self.path, "a field is a list of lists")
@@ -172,7 +172,7 @@ class HeaderReader:
         return [self.string() for _ in range(count)] if kind == STRING else self.numbers(kind, count)
 
     def tensor_info(self) -> tuple[tuple[int, ...], int, int]:
-        """Return the next tensor's shape, its type and where it begins among the tensors."""
+        """Return the next tensor's shape, type and offset."""
         dimensions = self.number("<I")
         if not 1 <= dimensions <= MOST_DIMENSIONS:
             raise damaged(self.path, f"a tensor has {dimensions:,} dimensions")
@@ -182,21 +182,21 @@ class HeaderReader:
     def located(
         self, infos: Mapping[str, tuple[tuple[int, ...], int, int]], fields: Mapping[str, Value]
     ) -> dict[str, StoredTensor]:
-        """Return where each tensor is, if all are whole in the file and none lies in another."""
+        """Return the location of each tensor; refuse incomplete and overlapping ones."""
         alignment = fields.get("general.alignment", 32)
         if type(alignment) is not int or not 0 < alignment <= LARGEST_ALIGNMENT:
-            raise damaged(self.path, "its alignment is not possible")
+            raise damaged(self.path, "its alignment is invalid")
         begin = -(-self.file.tell() // alignment) * alignment
         tensors = {name: self.stored(name, *info, begin) for name, info in infos.items()}
         end = begin
         for name, tensor in sorted(tensors.items(), key=lambda item: item[1].start):
             if tensor.start < end:
-                raise damaged(self.path, f"the tensor {name} lies in another one")
+                raise damaged(self.path, f"the tensor {name} overlaps another one")
             end = tensor.start + tensor.num_bytes
         return tensors
 
     def stored(self, name: str, shape: tuple[int, ...], kind: int, offset: int, begin: int) -> StoredTensor:
-        """Return where a tensor is, if its numbers are in the file."""
+        """Return the location of a tensor, if it is complete in the file."""
         from gguf import GGMLQuantizationType
         from gguf.constants import GGML_QUANT_SIZES
 
@@ -209,5 +209,5 @@ class HeaderReader:
             raise damaged(self.path, f"the tensor {name} cannot have the shape {shape}")
         num_bytes = math.prod(shape) // block * block_bytes
         if begin + offset + num_bytes > self.size:
-            raise damaged(self.path, f"the tensor {name} is not whole in it")
+            raise damaged(self.path, f"the tensor {name} is incomplete")
         return StoredTensor(shape, known, begin + offset, num_bytes)

@@ -1,4 +1,4 @@
-"""The tokenizer in a GGUF file's metadata: from there to a tokenizer.json, and from ours to there."""
+"""The tokenizer in a GGUF file's metadata: converted to a tokenizer.json, and from our tokenizers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KNOWN_WORDS = {  # of tokenizer.ggml.pre
 
 
 class TokenType(IntEnum):
-    """What a token is."""
+    """The types of tokens."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -57,7 +57,7 @@ class Tokens:
 
 
 def tokenizer_json(fields: Mapping[str, Value]) -> bytes:
-    """Return a tokenizer.json that says the same as the metadata of a file."""
+    """Return a tokenizer.json equivalent to the metadata of a file."""
     found = read_tokens(fields)
     content = byte_level(found) if found.model == "gpt2" else sentence_piece(found)
     special = {i: piece for i, piece in enumerate(found.tokens) if is_special(found.types[i])}
@@ -66,7 +66,7 @@ def tokenizer_json(fields: Mapping[str, Value]) -> bytes:
 
 
 def read_tokens(fields: Mapping[str, Value]) -> Tokens:
-    """Return the metadata, once all lists have one length."""
+    """Return the metadata, after checking that all lists have the same length."""
     model, tokens = fields.get("tokenizer.ggml.model"), fields.get("tokenizer.ggml.tokens")
     if not isinstance(model, str) or model not in ("gpt2", "llama"):
         raise ModelFolderError(
@@ -78,7 +78,7 @@ def read_tokens(fields: Mapping[str, Value]) -> Tokens:
     types = numbers(fields, "tokenizer.ggml.token_type", [TokenType.NORMAL] * len(tokens))
     scores = numbers(fields, "tokenizer.ggml.scores", [0.0] * len(tokens))
     if not len(tokens) == len(types) == len(scores):
-        raise ModelFolderError("The lists of the file's tokenizer differ in length.")
+        raise ModelFolderError("The lists of the file's tokenizer have different lengths.")
     if TokenType.USER_DEFINED in types:
         odd = tokens[types.index(TokenType.USER_DEFINED)]
         raise ModelFolderError(f"The tokenizer has the user-defined token {odd[:40]!r}, which is not supported.")
@@ -100,12 +100,12 @@ def numbers(fields: Mapping[str, Value], name: str, default: Sequence[float]) ->
     if found is None:
         return list(default)
     if isinstance(found, (str, bool, int, float, list)):
-        raise ModelFolderError(f"The file's {name} is no list of numbers.")
+        raise ModelFolderError(f"The file's {name} is not a list of numbers.")
     return [float(each) for each in found.tolist()]
 
 
 def is_special(token_type: int) -> bool:
-    """Return whether no text can hold a token."""
+    """Return whether a token is special."""
     return token_type in (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.UNUSED)
 
 
@@ -113,7 +113,7 @@ def byte_level(found: Tokens) -> dict[str, Any]:
     """Return the description of byte-level BPE."""
     if found.pre not in KNOWN_WORDS:
         raise ModelFolderError(
-            f"The tokenizer cuts words as {found.pre[:40]!r} does, which is not supported.",
+            f"The tokenizer has the pre-tokenizer {found.pre[:40]!r}, which is not supported.",
             f"Supported: {', '.join(KNOWN_WORDS)}.",
         )
     words = KNOWN_WORDS[found.pre]
@@ -132,7 +132,7 @@ def byte_level(found: Tokens) -> dict[str, Any]:
 
 
 def sentence_piece(found: Tokens) -> dict[str, Any]:
-    """Return the description of a SentencePiece model, whose merges follow from its scores."""
+    """Return the description of a SentencePiece model, with merges derived from its scores."""
     vocabulary = dict(zip(found.tokens, range(len(found.tokens)), strict=True))
     ranked = {
         piece: -score
@@ -156,19 +156,19 @@ def sentence_piece(found: Tokens) -> dict[str, Any]:
 
 
 def tokens_of(tokenizer: AnyTokenizer) -> Tokens:
-    """Return the metadata of a tokenizer of ours or of a published one."""
+    """Return the metadata of a tokenizer."""
     if isinstance(tokenizer, Tokenizer):
         return learned_tokens(tokenizer)
     assert isinstance(tokenizer, PublishedTokenizer)
     form = tokenizer.described.form
     if isinstance(form, ByteLevel):
         return byte_level_tokens(tokenizer, form)
-    assert isinstance(form, Metaspace)  # a model that generates has no other
+    assert isinstance(form, Metaspace)  # decoder-only models have no other form
     return metaspace_tokens(tokenizer, form)
 
 
 def learned_tokens(tokenizer: Tokenizer) -> Tokens:
-    """Return the metadata of a tokenizer that we learned."""
+    """Return the metadata of a tokenizer learned by Sixfold."""
     ids = range(tokenizer.vocabulary)
     processor = tokenizer.processor
     types = [
@@ -192,7 +192,7 @@ def byte_level_tokens(tokenizer: PublishedTokenizer, form: ByteLevel) -> Tokens:
 
 
 def metaspace_tokens(tokenizer: PublishedTokenizer, form: Metaspace) -> Tokens:
-    """Return the metadata of a published tokenizer in SentencePiece's form: a score is the rank of a merge."""
+    """Return the metadata of a published SentencePiece-style tokenizer: scores are ranks of merges."""
     pieces, types = pieces_of(tokenizer)
     ranks: dict[str, int] = {}
     for rank, (left, right) in enumerate(tokenizer.described.merges):
@@ -204,7 +204,7 @@ def metaspace_tokens(tokenizer: PublishedTokenizer, form: Metaspace) -> Tokens:
 
 
 def pieces_of(tokenizer: PublishedTokenizer) -> tuple[list[str], list[int]]:
-    """Return how each token is written, and whether it is special."""
+    """Return the string of each token, and its type."""
     described = tokenizer.described
     special = {i: piece for piece, i in described.special.items()}
     pieces = {i: piece for piece, i in described.vocabulary.items()} | special

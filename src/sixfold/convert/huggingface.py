@@ -1,7 +1,7 @@
-"""Hugging Face transformers: a post-norm model is its Marian, a pre-norm model its Pegasus, both with ReLU.
+"""Hugging Face transformers: a post-norm model becomes a Marian, a pre-norm model a Pegasus, both with ReLU.
 
-Marian puts the sines into the first half of d_model and the cosines into the second; the paper interleaves them.
-The residual stream has no order of its own: permuting d_model wherever a weight touches it changes nothing else.
+Marian has the sines in the first half of d_model and the cosines in the second; the paper interleaves them. So
+d_model is permuted in every weight that reads or writes the residual stream, which changes nothing else.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from transformers import MarianTokenizer, PretrainedConfig, PreTrainedModel
 
 BATCH = 16
-EPSILON = 1e-5  # of the norms of both classes, not a choice there
+EPSILON = 1e-5  # of the norms of both classes, fixed there
 CLASSES = {"post": "MarianMTModel", "pre": "PegasusForConditionalGeneration"}
-# What their models have beside the weights we give: sinusoids, views of the shared matrix, and a bias of zeros.
+# Tensors of their models that are not ours: sinusoids, views of the shared matrix, and a bias of zeros.
 DERIVED = ("embed_positions.weight", "embed_tokens.weight", "lm_head.weight", "final_logits_bias")
 
 Pair = TypeVar("Pair")
@@ -59,9 +59,9 @@ print(tokenizer.batch_decode(model.generate(**tokens), skip_special_tokens=True)
 
 
 def export(folder: Path, out: Path) -> ExportComparison:
-    """Write a model folder as one for Hugging Face transformers, once both engines were seen to agree."""
+    """Write a model folder for Hugging Face transformers, after verifying that both engines agree."""
     require_package()
-    translator = load(folder, "cpu").alone()  # there, models are not averaged
+    translator = load(folder, "cpu").alone()  # transformers has no ensembles
     config = translator.model.config
     refuse_unsupported(config)
     with new_folder(out) as temporary:
@@ -71,7 +71,7 @@ def export(folder: Path, out: Path) -> ExportComparison:
 
 
 def require_package() -> None:
-    """Refuse to begin without transformers."""
+    """Raise if transformers is not installed."""
     try:
         import transformers  # noqa: F401
     except ImportError as error:
@@ -79,27 +79,29 @@ def require_package() -> None:
 
 
 def refuse_unsupported(config: EncoderDecoderConfig) -> None:
-    """Refuse a model that no class of transformers expresses exactly."""
+    """Refuse a model that no class of transformers can express exactly."""
     refuse_unusual(config, "Hugging Face transformers")
     width = config.d_model // config.heads
     if config.positions == "learned" and config.norm == "post":
         reason = "its positions are learned, and Marian, the class for post-norm models, computes them"
     elif config.norm_epsilon != EPSILON:
-        reason = f"its norms add {config.norm_epsilon:g} to the variance, and theirs {EPSILON:g}"
+        reason = f"its norms have ε={config.norm_epsilon:g}, but transformers has {EPSILON:g}"
     elif config.attention_width:
-        reason = f"its self-attention is restricted (attention_width={config.attention_width}), and theirs is full"
+        reason = (
+            f"its self-attention is restricted (attention_width={config.attention_width}), which is not supported"
+        )
     elif config.d_model % config.heads:
-        reason = f"their heads share d_model evenly; it has {config.heads} of them and d_model={config.d_model}"
+        reason = f"d_model={config.d_model} does not divide evenly among {config.heads} heads"
     elif max(config.d_k, config.d_v) > width:
         reason = f"its heads are wider (d_k={config.d_k}, d_v={config.d_v}) than d_model / heads, which is {width}"
     else:
         return
-    hint = "" if config.attention_width else "CTranslate2 can: --to ctranslate2"
+    hint = "" if config.attention_width else "CTranslate2 supports it: --to ctranslate2"
     raise ConfigError(f"Hugging Face transformers cannot run this model: {reason}.", hint)
 
 
 def write(translator: Translator, out: Path) -> None:
-    """Write model and tokenizer into a folder."""
+    """Write model and tokenizer to a folder."""
     import transformers
 
     model, positions = translator.model, position_tables(translator)
@@ -114,7 +116,7 @@ def write(translator: Translator, out: Path) -> None:
     )
     try:
         theirs.save_pretrained(out)
-    except SafetensorError as error:  # it says only in words which error of the disk it met
+    except SafetensorError as error:  # only its text tells which disk error occurred
         raise OSError(errno.ENOSPC, str(error)) from error
     write_tokenizer(translator.tokenizer, out, num_positions)
 
@@ -148,7 +150,7 @@ def make_config(config: EncoderDecoderConfig, special: SpecialIds, num_positions
 def generation(
     decode: DecodeConfig, special: SpecialIds, num_positions: int
 ) -> dict[str, int | float | list[int]]:
-    """Return how `generate` searches by default; its length penalty is length^α, not that of our search."""
+    """Return the defaults of `generate`; its length penalty is length^α, not that of our search."""
     return {
         "num_beams": decode.beam,
         "length_penalty": decode.length_penalty,
@@ -162,7 +164,7 @@ def generation(
 
 
 def state(model: EncoderDecoder, positions: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Return all weights under the names that Marian and Pegasus share, with d_model in their order."""
+    """Return all weights with the names that Marian and Pegasus share, and d_model in their order."""
     d_model = model.config.d_model
     stream = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])  # sines, then cosines
     tensors = {"model.shared.weight": model.head.weight.detach()[:, stream]}
@@ -191,7 +193,7 @@ def stack_state(name: str, stack: Stack, stream: Tensor, width: int) -> dict[str
 
 
 def attention(name: str, weights: AttentionWeights, stream: Tensor, width: int) -> dict[str, Tensor]:
-    """Return one attention: queries, keys and values read the stream, the output writes it."""
+    """Return one attention: queries, keys and values read the residual stream, the output writes it."""
     theirs = weights.divided(math.sqrt(width)).widened(width)
     return (
         reading(f"{name}.q_proj", theirs.query, stream)
@@ -202,13 +204,13 @@ def attention(name: str, weights: AttentionWeights, stream: Tensor, width: int) 
 
 
 def reading(name: str, linear: Linear, stream: Tensor) -> dict[str, Tensor]:
-    """Return a linear map from the stream; a bias that is not there is zero."""
+    """Return a linear map from the stream; a missing bias is zero."""
     bias = torch.zeros(linear.weight.size(0)) if linear.bias is None else linear.bias
     return {f"{name}.weight": linear.weight[:, stream], f"{name}.bias": bias}
 
 
 def writing_to(name: str, linear: Linear, stream: Tensor) -> dict[str, Tensor]:
-    """Return a linear map to the stream; a bias that is not there is zero."""
+    """Return a linear map to the stream; a missing bias is zero."""
     bias = torch.zeros(linear.weight.size(0)) if linear.bias is None else linear.bias
     return {f"{name}.weight": linear.weight[stream], f"{name}.bias": bias[stream]}
 
@@ -220,7 +222,7 @@ def norm(name: str, weights: NormWeights, stream: Tensor) -> dict[str, Tensor]:
 
 
 def write_tokenizer(tokenizer: Tokenizer, out: Path, num_positions: int) -> None:
-    """Write the tokenizer as Marian's: it adds the end token, and reads `</s>` in a text as text, as ours does."""
+    """Write the tokenizer as Marian's: it adds the end token and, like ours, reads `</s>` in a text as text."""
     pieces = tokenizer.pieces(range(tokenizer.vocabulary))
     (out / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
     for name in ("source.spm", "target.spm"):
@@ -247,7 +249,7 @@ def load_tokenizer(folder: Path) -> MarianTokenizer:
 
 
 class HuggingFaceEngine:
-    """An exported model, opened as its users will open it."""
+    """An exported model, opened as users will open it."""
 
     def __init__(self, folder: Path) -> None:
         import transformers
@@ -256,7 +258,7 @@ class HuggingFaceEngine:
         self.model: PreTrainedModel = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
     def translate(self, texts: Sequence[str], limits: Sequence[int]) -> list[Output]:
-        """Return the greedy translation of each text, of at most so many tokens before the end token."""
+        """Return the greedy translation of each text, with at most `limits` tokens before the end token."""
         outputs = []
         for batch in batched(zip(texts, limits, strict=True), BATCH):
             tokens = self.tokenizer([text for text, _ in batch], return_tensors="pt", padding=True)
@@ -266,14 +268,14 @@ class HuggingFaceEngine:
         return outputs
 
     def output(self, row: list[int]) -> Output:
-        """Return what stands before the end token."""
+        """Return the output before the end token."""
         end = self.model.config.eos_token_id
         ids = row[: row.index(end)] if end in row else row
         return Output(ids, self.tokenizer.decode(ids))
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return the log-probability of each given translation, its end token included."""
+        """Return the log-probability of each given translation, end token included."""
         scores: list[float] = []
         for batch in batched(zip(sources, targets, strict=True), BATCH):
             tokens = self.tokenizer([source for source, _ in batch], return_tensors="pt", padding=True)

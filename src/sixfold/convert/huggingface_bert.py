@@ -1,4 +1,4 @@
-"""BERT and RoBERTa in Hugging Face's names: RoBERTa counts positions from 2; MiniLM is a BERT."""
+"""BERT and RoBERTa in Hugging Face's names: RoBERTa's positions start at 2; MiniLM is a BERT."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cros
 
 
 def body(prefix: str) -> Table:
-    """Return where everything before the head stands."""
+    """Return the names of everything before the head."""
     layer, ours = f"{prefix}.encoder.layer.{{}}", "stack.layers.{}"
     return {
         "stem.embedding": f"{prefix}.embeddings.word_embeddings",
@@ -105,7 +105,7 @@ ROBERTA_FAMILY = Family(
     FIELDS,
     "hidden_act",
     {**DEFAULTS, "pad_token_id": 1, "layer_norm_eps": 1e-5},
-    {"first_position": 2},  # the padding's number and one more
+    {"first_position": 2},  # the id of padding plus 1
     {**REFUSED, "pad_token_id": 1},
     "tanh",
 )

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 JINJA = "chat_template.jinja"
 FORMATS = {each.FORMAT.architecture: each.FORMAT for each in (huggingface_gpt2, huggingface_llama)}
 PLAIN = {format_.model_type: name for name, format_ in FORMATS.items()}
-TIED_HEAD = re.compile(r"lm_head\.weight")  # some files hold the embedding twice
+TIED_HEAD = re.compile(r"lm_head\.weight")  # some files contain the embedding twice
 
 
 def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) -> Published:
-    """Read a folder; `chat` says which template the model gets."""
+    """Read a folder; `chat` chooses the chat template."""
     tokenizer, content = read_tokenizer(folder), read_json(folder / CONFIG)
-    with values_of(f"What {folder} says of itself"):
+    with values_of(f"The configuration of {folder}"):
         format_ = class_of(content, FORMATS, PLAIN)
         config = format_.read_config(content)
         names, jinja = token_names(folder, content), read_jinja(folder)
@@ -67,7 +67,7 @@ def read_folder(folder: Path, chat: str, on_progress: OnProgress = no_progress) 
 
 
 def token_names(folder: Path, config: Mapping[str, Any]) -> TokenNames:
-    """Return what the folder's configurations say of special tokens; that of generation comes first."""
+    """Return the special tokens from the folder's configurations; generation_config.json takes precedence."""
     said = read_optional(folder / TOKENIZER)
     ids = {
         **config,
@@ -93,7 +93,7 @@ def token_names(folder: Path, config: Mapping[str, Any]) -> TokenNames:
 
 
 def puts_first(described: Mapping[str, Any], known: Mapping[str, Any], bos: int | None) -> bool:
-    """Return whether a tokenizer.json puts a token before every text."""
+    """Return whether a tokenizer.json prepends a token to every text."""
     processor = described.get("post_processor") or {}
     steps = processor.get("processors") or [processor] if isinstance(processor, dict) else []
     singles = [step.get("single") or [] for step in steps if isinstance(step, dict)]
@@ -117,22 +117,22 @@ def read_jinja(folder: Path) -> str | None:
 
 
 def origin_of(folder: Path, format_: HuggingFaceFormat[DecoderOnlyConfig]) -> dict[str, Json]:
-    """Return what the folder says of where it came from."""
+    """Return what the folder states about its origin."""
     return {"name": folder.resolve().name, "format": f"Hugging Face, {format_.architecture}"}
 
 
-# The same model by transformers
+# The same model in transformers
 
 
 def reference(folder: Path) -> Logits | None:
-    """Return the logits by transformers of the model in a folder, or None without the package."""
+    """Return the logits of the model in a folder by transformers, or None if that is not installed."""
     if not is_installed():
         return None
     be_quiet()
     import transformers
 
     architecture = class_of(read_json(folder / CONFIG), FORMATS, PLAIN).architecture
-    # This one class of the package itself, never code of the folder; safetensors, never pickles.
+    # A class of the package itself, never code from the folder; safetensors, never pickles.
     model = getattr(transformers, architecture).from_pretrained(
         folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True
     )
@@ -140,12 +140,12 @@ def reference(folder: Path) -> Logits | None:
 
 
 def reference_of_weights(config: DecoderOnlyConfig, weights: Weights) -> Logits | None:
-    """Return the logits by transformers of a model with these weights, or None without the package."""
+    """Return the logits of a model with these weights by transformers, or None if that is not installed."""
     return logits_of(their_model(config, weights)) if is_installed() else None
 
 
 def their_model(config: DecoderOnlyConfig, weights: Weights) -> PreTrainedModel:
-    """Return a model of ours as one of transformers, or refuse with the reason."""
+    """Return a model of ours as one of transformers; refuse it with the reason if that is impossible."""
     if not is_installed():
         raise MissingExtraError("transformers", "export", "An export to Hugging Face")
     be_quiet()
@@ -171,15 +171,15 @@ def logits_of(model: PreTrainedModel) -> Logits:
 
 
 def format_of(config: DecoderOnlyConfig) -> HuggingFaceFormat[DecoderOnlyConfig]:
-    """Return the class that a model of ours may be."""
+    """Return the class for a model of ours."""
     return huggingface_llama.FORMAT if config.positions == "rotary" else huggingface_gpt2.FORMAT
 
 
-# Our tokenizer there
+# Our tokenizer in transformers
 
 
 def write_tokenizer(tokenizer: AnyTokenizer, side: Processor, folder: Path, config: DecoderOnlyConfig) -> None:
-    """Write a tokenizer that gives the same ids, and the chat template as the program it is there."""
+    """Write a tokenizer that gives the same ids, and the chat template in Jinja."""
     ours = as_tokenizer_json(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer.model
     (folder / FILE_NAME).write_bytes(with_start(ours, tokenizer, side.decoder_start))
     special = {name: tokenizer.pieces([getattr(side.special, name)])[0] for name in ("bos", "eos", "pad", "unk")}
@@ -200,7 +200,7 @@ def write_tokenizer(tokenizer: AnyTokenizer, side: Processor, folder: Path, conf
 
 
 def with_start(tokenizer_json: bytes, tokenizer: AnyTokenizer, start: int | None) -> bytes:
-    """Return a tokenizer.json that puts the token before every text that stands there here."""
+    """Return a tokenizer.json that prepends our start token to every text."""
     if start is None:
         return tokenizer_json
     piece = tokenizer.pieces([start])[0]

@@ -1,6 +1,6 @@
 """Hugging Face folders of encoder-only models: BERT, RoBERTa, DistilBERT and MiniLM, read and written.
 
-A folder of sentence-transformers says beside it how a text becomes one vector. Nothing in a folder is executed.
+A folder of sentence-transformers also describes how a text becomes one vector. Nothing in a folder is executed.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 FAMILIES = (BERT_FAMILY, ROBERTA_FAMILY, DISTILBERT_FAMILY)
 FORMATS: dict[str, EncoderFormat] = {each.architecture: each for family in FAMILIES for each in family.formats()}
 PLAIN = {family.model_type: f"{family.name}Model" for family in FAMILIES}
-FORMATS["BertForPreTraining"] = FORMATS["BertForMaskedLM"]  # and one layer more, for pairs of sentences
-VECTOR_TOLERANCE = 1e-5  # of a number of a unit vector
-LONGEST_TEXT = 1_000_000  # tokens: nothing is cut where tokens are compared
+FORMATS["BertForPreTraining"] = FORMATS["BertForMaskedLM"]  # which also has a layer for pairs of sentences
+VECTOR_TOLERANCE = 1e-5  # of an element of a unit vector
+LONGEST_TEXT = 1_000_000  # tokens: when tokens are compared, nothing is truncated
 MODULES, SENTENCES, POOLING = "modules.json", "sentence_bert_config.json", "config.json"
 VOCABULARY, SPECIAL = "vocab.txt", "special_tokens_map.json"
-SPECIAL_NAMES = {  # ours, theirs, and what BERT and RoBERTa call it where a folder does not say
+SPECIAL_NAMES = {  # ours, theirs, and the defaults of BERT and RoBERTa
     "pad": ("pad_token", "[PAD]", "<pad>"),
     "bos": ("cls_token", "[CLS]", "<s>"),
     "eos": ("sep_token", "[SEP]", "</s>"),
@@ -83,7 +83,7 @@ def is_encoder(folder: Path) -> bool:
 def read_folder(folder: Path, on_progress: OnProgress = no_progress) -> PublishedEncoder:
     """Read a folder."""
     content = read_json(folder / CONFIG)
-    with values_of(f"What {folder} says of itself"):
+    with values_of(f"The configuration of {folder}"):
         format_ = class_of(content, FORMATS, PLAIN)
         config = format_.read_config(content)
         tokenizer = open_tokenizer(folder, config.vocabulary)
@@ -100,43 +100,43 @@ def read_folder(folder: Path, on_progress: OnProgress = no_progress) -> Publishe
 
 
 def with_pooler_found(config: EncoderOnlyConfig, format_: EncoderFormat, tensors: Prefixed) -> EncoderOnlyConfig:
-    """Return a configuration without a pooler if the files have none; a classifier needs it."""
+    """Return a configuration without a pooler if the files have none; a classifier needs one."""
     has_pooler = f"{format_.table.get('pooler.dense')}.weight" in tensors.shapes()
     return config if has_pooler or config.head == "class" else config.model_copy(update={"pooler": "none"})
 
 
-# Vectors of sentences
+# Sentence embeddings
 
 
 def with_sentence_vectors(config: EncoderOnlyConfig, folder: Path) -> tuple[EncoderOnlyConfig, dict[str, Json]]:
-    """Return the configuration with a head for vectors where the class has no head, and what to say of it."""
+    """Return the configuration with a projection head if the class has no head, and a note on it."""
     if config.head != "vectors":
         return config, {}
     if not (folder / MODULES).is_file():
-        note = "mean of the tokens' vectors; the folder says nothing of sentences"
+        note = "mean of the tokens' vectors; the folder does not define sentence vectors"
         return as_projection(config, "mean"), {"vectors": note}
     pooling, is_unit = read_modules(folder)
     said = {"mean": "mean of the tokens' vectors", "first": "vector of the first token"}[pooling]
-    note = said if is_unit else f"{said}, made to have length one, which the folder does not ask for"
+    note = said if is_unit else f"{said}, normalised to length one, which the folder does not state"
     return as_projection(config, pooling), {"vectors": note}
 
 
 def as_projection(config: EncoderOnlyConfig, pooling: Pooling) -> EncoderOnlyConfig:
-    """Return the configuration of the same encoder with a head for vectors."""
+    """Return the configuration of the same encoder with a projection head."""
     return config.model_copy(update={"head": "projection", "pooling": pooling})
 
 
 def read_modules(folder: Path) -> tuple[Pooling, bool]:
-    """Return how sentence-transformers makes one vector of a text, and whether its length becomes one."""
+    """Return how sentence-transformers pools a text to one vector, and whether it is normalised."""
     modules = read_any_json(folder / MODULES)
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
     if odd := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
-        raise ModelFolderError(f"{MODULES} has {odd[0][:40]!r}, which Sixfold does not compute.")
+        raise ModelFolderError(f"{MODULES} has {odd[0][:40]!r}, which Sixfold does not support.")
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ModelFolderError(f"{MODULES} should begin with Transformer and Pooling, but has {kinds}.")
     path = str(modules[1].get("path", ""))
     if not path or Path(path).name != path:
-        raise ModelFolderError(f"{MODULES} leads to {path[:40]!r}, which is no folder beside it.")
+        raise ModelFolderError(f"{MODULES} refers to {path[:40]!r}, which is not a subfolder.")
     content = read_json(folder / path / POOLING)
     modes = [name for name, value in content.items() if name.startswith("pooling_mode_") and value is True]
     known: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
@@ -149,14 +149,14 @@ def read_modules(folder: Path) -> tuple[Pooling, bool]:
 
 
 def open_tokenizer(folder: Path, vocabulary: int) -> PublishedTokenizer:
-    """Return the tokenizer of a folder with as many tokens as the model, its special tokens known by name."""
+    """Return the tokenizer of a folder, padded to the model's vocabulary, with its special tokens."""
     has_own = (folder / FILE_NAME).is_file()
     content = filled_up(read_tokenizer(folder) if has_own else tokenizer_of_vocabulary(folder), vocabulary)
     return PublishedTokenizer(content, special_ids(folder, read_description(content).special))
 
 
 def special_ids(folder: Path, known: Mapping[str, int]) -> SpecialIds:
-    """Return the ids of the special tokens that a folder names, or that BERT or RoBERTa has."""
+    """Return the ids of the special tokens that a folder names, or of BERT's or RoBERTa's."""
     said = {**read_optional(folder / TOKENIZER), **read_optional(folder / SPECIAL)}
     ids: dict[str, int] = {}
     for ours, (theirs, *usual) in SPECIAL_NAMES.items():
@@ -171,10 +171,12 @@ def special_ids(folder: Path, known: Mapping[str, int]) -> SpecialIds:
 
 
 def tokenizer_of_vocabulary(folder: Path) -> bytes:
-    """Return the tokenizer.json of WordPiece whose vocabulary is a list of words, one a line."""
+    """Return a WordPiece tokenizer.json for a vocabulary file with one word per line."""
     path = folder / VOCABULARY
     if not path.is_file():
-        raise ModelFolderError(f"{folder} has no {FILE_NAME} and no {VOCABULARY}.", "Other files are not read.")
+        raise ModelFolderError(
+            f"{folder} has neither {FILE_NAME} nor {VOCABULARY}.", "Other tokenizer files are not supported."
+        )
     if path.stat().st_size > LARGEST_FILE:
         raise ModelFolderError(f"{path} has more than {LARGEST_FILE:,} bytes.")
     pieces = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -201,7 +203,7 @@ def tokenizer_of_vocabulary(folder: Path) -> bytes:
 def processor_of(
     config: EncoderOnlyConfig, tokenizer: PublishedTokenizer, folder: Path, format_: EncoderFormat
 ) -> Processor:
-    """Return how text becomes rows of tokens."""
+    """Return the processor of text."""
     limits = [
         config.longest,
         read_optional(folder / TOKENIZER).get("model_max_length"),
@@ -215,7 +217,7 @@ def processor_of(
 
 
 def labels_of(config: EncoderOnlyConfig, content: Mapping[str, Any]) -> Labels | None:
-    """Return what the labels are called and how many are chosen."""
+    """Return the names of the labels and how many are chosen."""
     if not config.labels:
         return None
     names, kind = label_names(content), content.get("problem_type")
@@ -225,11 +227,11 @@ def labels_of(config: EncoderOnlyConfig, content: Mapping[str, Any]) -> Labels |
     return Labels(names=names, choice="number" if is_number else "one")
 
 
-# The same model by transformers
+# The same model in transformers
 
 
 def compare(folder: Path, theirs: Path) -> tuple[Comparison, ...]:
-    """Compare the model and the tokens of a model folder with what transformers makes of a folder of theirs."""
+    """Compare the outputs and the tokens of a model folder with those of transformers for the original folder."""
     if not is_installed():
         return ()
     be_quiet()
@@ -245,17 +247,17 @@ def compare(folder: Path, theirs: Path) -> tuple[Comparison, ...]:
 
 
 def rows_to_compare(tokenizer: AnyTokenizer, config: EncoderOnlyConfig) -> list[list[int]]:
-    """Return texts as rows, and tokens drawn from the whole vocabulary, without padding among them."""
+    """Return rows of texts, and of random tokens from the whole vocabulary without padding."""
     rows = sample_rows(tokenizer, tokenizer.special.bos, config.longest)
     return [[tokenizer.special.eos if token == config.pad_id else token for token in row] for row in rows]
 
 
 def reference(folder: Path, config: EncoderOnlyConfig) -> Logits:
-    """Return what transformers makes of the model in a folder: the head's answer to tokens (1, T)."""
+    """Return the function of transformers from tokens (1, T) to the output of the head of a folder's model."""
     import transformers
 
     architecture = class_of(read_json(folder / CONFIG), FORMATS, PLAIN).architecture
-    # This one class of the package itself, never code of the folder; safetensors, never pickles.
+    # A class of the package itself, never code from the folder; safetensors, never pickles.
     model = getattr(transformers, architecture).from_pretrained(
         folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True
     )
@@ -263,20 +265,20 @@ def reference(folder: Path, config: EncoderOnlyConfig) -> Logits:
 
 
 def answers_of(model: PreTrainedModel, config: EncoderOnlyConfig) -> Logits:
-    """Return the function from tokens (1, T) to the answer of a model of transformers."""
+    """Return the function from tokens (1, T) to the output of a model of transformers."""
     model.eval()
     answer = THEIR_ANSWERS.get(config.head, their_logits)
     return lambda tokens: answer(model(tokens, attention_mask=(tokens != config.pad_id).long()), config)[0]
 
 
 def their_logits(output: Any, config: EncoderOnlyConfig) -> Tensor:  # noqa: ARG001
-    """Return what most of their classes answer."""
+    """Return the logits of an output."""
     logits: Tensor = output.logits
     return logits
 
 
 def their_sentence_vectors(output: Any, config: EncoderOnlyConfig) -> Tensor:
-    """Return the vectors that sentence-transformers makes of a model's output, of texts without padding."""
+    """Return the sentence vectors of an output, as sentence-transformers computes them, without padding."""
     hidden: Tensor = output.last_hidden_state
     return F.normalize(hidden[:, 0] if config.pooling == "first" else hidden.mean(dim=1), dim=-1)
 

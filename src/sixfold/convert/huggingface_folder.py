@@ -1,4 +1,4 @@
-"""What all Hugging Face folders have in common: their files, and the package transformers to compare with."""
+"""Shared by all Hugging Face folders: their files, and the package transformers for comparisons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokeni
 def class_of(
     content: Mapping[str, Any], formats: Mapping[str, HuggingFaceFormat[Config]], plain: Mapping[str, str]
 ) -> HuggingFaceFormat[Config]:
-    """Return the format of the class that a config.json names, or of the plain class of its type of model."""
+    """Return the format of the class named in config.json, or of the plain class for its model type."""
     kind = str(content.get("model_type"))
     names = content.get("architectures") or ([plain[kind]] if kind in plain else [])
     if not isinstance(names, list) or len(names) != 1 or names[0] not in formats:
@@ -32,12 +32,12 @@ def class_of(
             f"Known: {', '.join(formats)}.",
         )
     if content.get("quantization_config"):
-        raise ModelFolderError("config.json has a quantization_config; only float weights are imported.")
+        raise ModelFolderError("config.json has a quantization_config; only float weights are supported.")
     return formats[names[0]]
 
 
 class Prefixed:
-    """The tensors of files whose names may leave out what all of them begin with."""
+    """The tensors of files whose names may lack the common prefix."""
 
     def __init__(self, files: SafetensorsFolder, prefix: str) -> None:
         self.files = files
@@ -58,7 +58,7 @@ class Prefixed:
 
 
 def today(name: str) -> str:
-    """Return what a tensor is called whose norm has the names of older files."""
+    """Return the current name of a tensor; older files have other names for norms."""
     return re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
 
 
@@ -66,7 +66,7 @@ def read_tokenizer(folder: Path) -> bytes:
     """Return tokenizer.json."""
     path = folder / FILE_NAME
     if not path.is_file():
-        raise ModelFolderError(f"{folder} has no {FILE_NAME}.", "Tokenizers in other files are not imported.")
+        raise ModelFolderError(f"{folder} has no {FILE_NAME}.", "Other tokenizer files are not supported.")
     if path.stat().st_size > LARGEST_FILE:
         raise ModelFolderError(f"{path} has more than {LARGEST_FILE:,} bytes.")
     return path.read_bytes()
@@ -93,12 +93,12 @@ def name_of_reference() -> str:
 
 
 def is_installed() -> bool:
-    """Whether the package is there to compare with."""
+    """Return whether the package is installed."""
     return importlib.util.find_spec("transformers") is not None
 
 
 def encoder(folder: Path) -> Encode:
-    """Return the tokenizer of a folder as the package `tokenizers` has it."""
+    """Return the tokenizer of a folder in the package `tokenizers`."""
     from tokenizers import Tokenizer
 
     engine = Tokenizer.from_file(str(folder / FILE_NAME))

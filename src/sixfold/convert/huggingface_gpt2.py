@@ -30,7 +30,7 @@ FIELDS: Fields = {
     "tied": "tie_word_embeddings",
     "dropout": "resid_pdrop",
 }
-DEFAULTS: dict[str, Any] = {  # what a config.json means that leaves a field out
+DEFAULTS: dict[str, Any] = {  # for fields that a config.json omits
     "n_inner": None,
     "layer_norm_epsilon": 1e-5,
     "tie_word_embeddings": True,
@@ -61,7 +61,7 @@ TABLE: Table = {
 
 
 def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
-    """Return the configuration of the same model, or refuse what we do not compute."""
+    """Return our configuration; refuse unsupported choices."""
     content = DEFAULTS | {**content}
     refuse_choice(content, "add_cross_attention", False)
     refuse_choice(content, "scale_attn_by_inverse_layer_idx", False)
@@ -73,10 +73,10 @@ def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
 
 
 def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
-    """Return config.json of the same model, or refuse a model that GPT-2's class cannot express."""
+    """Return config.json; refuse a model that GPT-2's class cannot express."""
     refuse_not_ours(config, {**GPT, **PLAIN, "activation": config.activation}, "Hugging Face's GPT-2")
     if config.head_widths[0] * config.heads != config.d_model:
-        raise ConfigError("Hugging Face's GPT-2 has heads that share d_model evenly; this model sets d_k.")
+        raise ConfigError("Hugging Face's GPT-2 needs d_k = d_model / heads; this model sets d_k.")
     if config.score_scale not in (0.0, 1.0):
         raise ConfigError(f"Hugging Face's GPT-2 cannot express model.score_scale={config.score_scale:g}.")
     content = {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
@@ -96,5 +96,5 @@ FORMAT = HuggingFaceFormat(
     read_config,
     write_config,
     ignored=(re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)"),),  # masks, in older files
-    prefix="transformer.",  # the files of GPT-2 itself leave it out
+    prefix="transformer.",  # GPT-2's own files omit it
 )

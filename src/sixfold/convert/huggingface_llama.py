@@ -19,7 +19,7 @@ from sixfold.convert.name_table import Stored, Table
 from sixfold.errors import ModelFolderError
 from sixfold.models.decoder_only import LLAMA, DecoderOnlyConfig
 
-MOST_POSITIONS = 65536  # that a model of ours may have
+MOST_POSITIONS = 65536  # the most that our configuration allows
 
 FIELDS: Fields = {
     "vocabulary": "vocab_size",
@@ -34,7 +34,7 @@ FIELDS: Fields = {
     "feed_forward_bias": "mlp_bias",
     "tied": "tie_word_embeddings",
 }
-DEFAULTS: dict[str, Any] = {  # what a config.json means that leaves a field out
+DEFAULTS: dict[str, Any] = {  # for fields that a config.json omits
     "max_position_embeddings": 2048,
     "num_key_value_heads": None,
     "rms_norm_eps": 1e-6,
@@ -60,7 +60,7 @@ TABLE: Table = {
 
 
 def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
-    """Return the configuration of the same model, or refuse what we do not compute."""
+    """Return our configuration; refuse unsupported choices."""
     content = DEFAULTS | {**content}
     choices = renamed(content, FIELDS)
     choices["key_value_heads"] = choices["key_value_heads"] or choices["heads"]
@@ -73,18 +73,18 @@ def read_config(content: Mapping[str, Any]) -> DecoderOnlyConfig:
 
 
 def rotary_base(content: Mapping[str, Any]) -> float:
-    """Return the base of rotary positions; a scaling of theirs is refused."""
+    """Return the base of rotary positions; refuse scaled ones."""
     refuse_choice(content, "partial_rotary_factor", 1.0)
     scaling = content.get("rope_parameters") or content.get("rope_scaling") or {}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind != "default":
-        raise ModelFolderError(f"config.json scales rotary positions ({kind}), which Sixfold does not compute.")
+        raise ModelFolderError(f"config.json scales rotary positions ({kind}), which Sixfold does not support.")
     refuse_choice(scaling, "partial_rotary_factor", 1.0)
     return float(scaling.get("rope_theta", content.get("rope_theta", 10_000.0)))
 
 
 def write_config(config: DecoderOnlyConfig) -> dict[str, Any]:
-    """Return config.json of the same model, or refuse a model that Llama's class cannot express."""
+    """Return config.json; refuse a model that Llama's class cannot express."""
     free = {"activation": config.activation, "feed_forward_bias": config.feed_forward_bias}
     plain = {"score_scale": 0.0, "scaled_embedding": False}
     refuse_not_ours(config, {**LLAMA, **free, **plain}, "Hugging Face's Llama")

@@ -1,4 +1,4 @@
-"""Our SentencePiece tokenizers as a tokenizer.json of byte-pair encoding, which gives the same ids."""
+"""Convert our SentencePiece tokenizers to a tokenizer.json of byte-pair encoding that gives the same ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sixfold.text import Tokenizer
 from sixfold.text.tokenizer import SPACE_MARK
 from sixfold.text.tokenizer_json import is_byte_piece
 
-LONGEST_PIECE = 256  # characters; merges are sought at every place in a piece
+LONGEST_PIECE = 256  # characters; merges are searched at every position of a piece
 
 TO_MARKS = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}
 TO_SPACES = {"type": "Replace", "pattern": {"String": SPACE_MARK}, "content": " "}
@@ -42,7 +42,7 @@ def added_token(token: int, piece: str) -> dict[str, Any]:
 
 
 def as_tokenizer_json(tokenizer: Tokenizer) -> bytes:
-    """Return a tokenizer of ours for the package `tokenizers`."""
+    """Return the tokenizer.json of a tokenizer."""
     processor, ids = tokenizer.processor, range(tokenizer.vocabulary)
     pieces = tokenizer.pieces(ids)
     special = [i for i in ids if processor.is_control(i) or processor.is_unknown(i)]
@@ -67,9 +67,9 @@ def as_tokenizer_json(tokenizer: Tokenizer) -> bytes:
 
 
 def merges_by_rank(ranked: Mapping[str, float], ids: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return every way to put a piece together from two others, the pieces of the lowest rank first.
+    """Return every way to form a piece from two others, pieces of the lowest rank first.
 
-    This is what SentencePiece does: it merges the two neighbours that give the best piece.
+    This is what SentencePiece does: it merges the two adjacent pieces that give the best piece.
     """
     merges: list[tuple[float, int, int, str, str]] = []
     for piece, rank in ranked.items():
@@ -83,10 +83,10 @@ def merges_by_rank(ranked: Mapping[str, float], ids: Mapping[str, int]) -> list[
 
 
 def refuse_unigram(ranked: Mapping[str, float]) -> None:
-    """Refuse pieces that were not made by merging: unigram pieces have log-probabilities for scores."""
+    """Refuse pieces that do not result from merges: the scores of unigram pieces are log-probabilities."""
     ranks = [rank for piece, rank in ranked.items() if len(piece) > 1]
     if any(not rank.is_integer() for rank in ranks):
         raise ConfigError(
-            "A unigram tokenizer cannot be written as merges of byte-pair encoding.",
+            "A unigram tokenizer cannot be expressed as merges of byte-pair encoding.",
             "Train with --set data.subwords=bpe, bytes or characters.",
         )

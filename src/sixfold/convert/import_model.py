@@ -1,4 +1,4 @@
-"""A Hugging Face folder or a GGUF file becomes a model folder, once its answers were compared."""
+"""Import a Hugging Face folder or a GGUF file as a model folder, after comparing its outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sixfold.text.published_tokenizer import PublishedTokenizer
 
 @dataclass(frozen=True)
 class Imported:
-    """A model folder that was written, and what it was compared with, if another program is installed."""
+    """A written model folder, and the comparisons with other programs, if any are installed."""
 
     info: ModelInfo
     comparisons: tuple[Comparison, ...]
@@ -74,7 +74,7 @@ def import_encoder(
 ) -> Imported:
     """Write the encoder-only model of a Hugging Face folder."""
     if chat not in FREE_CHOICES:
-        raise ConfigError(f"{path} holds an encoder, which has no conversations: leave out --chat.")
+        raise ConfigError(f"{path} has an encoder, which has no chat template.", "Leave out --chat.")
     model = with_origin(huggingface_encoder_only.read_folder(path, on_progress), origin)
     return Imported(model.write(out), huggingface_encoder_only.compare(out, path))
 
@@ -83,24 +83,24 @@ AnyPublished = TypeVar("AnyPublished", Published, PublishedEncoder)
 
 
 def with_origin(model: AnyPublished, origin: Mapping[str, Json]) -> AnyPublished:
-    """Return a model of which more is known than it says itself."""
+    """Return a model with additions to its origin."""
     return replace(model, origin={**model.origin, **origin})
 
 
 def gguf_file_of(path: Path) -> Path | None:
-    """Return the GGUF file that a path leads to, or None for a Hugging Face folder."""
+    """Return the GGUF file at a path, or None for a Hugging Face folder."""
     if path.is_file():
         with path.open("rb") as file:
             if file.read(len(MAGIC)) == MAGIC:
                 return path
-        raise ModelFolderError(f"{path} is no GGUF file.", "Give a GGUF file or a Hugging Face folder.")
+        raise ModelFolderError(f"{path} is not a GGUF file.", "Give a GGUF file or a Hugging Face folder.")
     if not path.is_dir():
         known = f"Known names: {', '.join(KNOWN_MODELS)}."
-        raise ModelFolderError(f"There is no folder or file {path}, and no known model of that name.", known)
+        raise ModelFolderError(f"{path} is neither a folder, a file nor the name of a known model.", known)
     if (path / huggingface_folder.CONFIG).is_file():
         return None
     if (path / CONFIG).is_file():
-        raise ModelFolderError(f"{path} is a model folder of Sixfold already.", "It can be used as it is.")
+        raise ModelFolderError(f"{path} is already a model folder of Sixfold.", "It can be used as it is.")
     files = sorted(path.glob("*.gguf"))
     if len(files) == 1:
         return files[0]
@@ -110,7 +110,7 @@ def gguf_file_of(path: Path) -> Path | None:
 
 
 def compare_folder(folder: Path, source: Path) -> tuple[Comparison, ...]:
-    """Compare what was written with what the package transformers makes of the same Hugging Face folder."""
+    """Compare a written model folder with transformers on the original Hugging Face folder."""
     model, tokenizer, start = opened(folder)
     reference = huggingface_decoder_only.reference(source)
     if reference is None:
@@ -121,7 +121,7 @@ def compare_folder(folder: Path, source: Path) -> tuple[Comparison, ...]:
 
 
 def compare_file(folder: Path, source: Path, published: Published) -> tuple[Comparison, ...]:
-    """Compare what was written with transformers on the same weights, and with llama.cpp on the file itself."""
+    """Compare a written model folder with transformers on the same weights, and with llama.cpp on the file."""
     model, tokenizer, start = opened(folder)
     rows = sample_rows(tokenizer, start, model.config.max_positions)
     found = []
@@ -135,7 +135,7 @@ def compare_file(folder: Path, source: Path, published: Published) -> tuple[Comp
 
 
 def opened(folder: Path) -> tuple[DecoderOnly, PublishedTokenizer, int | None]:
-    """Return the model, the tokenizer and the first token of texts from a model folder, as its users get them."""
+    """Return the model, the tokenizer and the start token of a model folder, as users get them."""
     info = load_info(folder)
     [model] = load_members(folder, info)
     tokenizer = cast("PublishedTokenizer", load_any_tokenizer(folder, info))

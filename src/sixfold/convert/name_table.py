@@ -1,7 +1,7 @@
-"""Where the weights of each part of ours stand in a foreign file: one table of names, used in both directions.
+"""Tables of names between our weights and those of a foreign file, used in both directions.
 
-A table names modules, whose weights and biases have the same places there as here. A name of ours may hold `{}`
-for the number of a layer, and so do the foreign ones beside it.
+A table names modules; the weights and biases of a module correspond. A name may contain `{}` for the number of a
+layer, on both sides.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from sixfold.models.weights import Weights, weights_of
 from sixfold.nn import BlockConfig
 
 LAYER = re.compile(r"(?<=stack\.layers\.)\d+(?=\.)")
-FUSED = "self_attention.project"  # W^Q, W^K and W^V, one below the other
+FUSED = "self_attention.project"  # W^Q, W^K and W^V, stacked
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A module of a foreign file, or a tensor of it, and how it differs from ours."""
+    """A module or tensor of a foreign file, and how it differs from ours."""
 
     name: str
     is_transposed: bool = False
-    turned_heads: Literal["", "query", "key"] = ""  # whose rotary pairs stand side by side: ours are D/2 apart
+    turned_heads: Literal["", "query", "key"] = ""  # heads whose rotary pairs are adjacent; ours are D/2 apart
 
 
-Table = Mapping[str, str | tuple[Stored, ...]]  # several modules stand one below the other in ours
+Table = Mapping[str, str | tuple[Stored, ...]]  # several modules are stacked in ours
 
 
 class ForeignTensors(Protocol):
-    """The tensors of a foreign file, whose header was checked."""
+    """The tensors of a foreign file with a checked header."""
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Return the shape of every tensor."""
 
     def read(self, name: str) -> Tensor:
-        """Return a tensor, in the precision it is stored in or, if it is quantised, in float32."""
+        """Return a tensor in its stored precision, or in float32 if it is quantised."""
 
 
 def empty_weights(config: BlockConfig) -> Weights:
-    """Return the tensors that a model has, without memory for their numbers."""
+    """Return the tensors of a model on the meta device, without memory for their values."""
     with torch.device("meta"):
         return weights_of(new_model(config))
 
 
 def stored_parts(name: str, table: Table) -> tuple[Stored, ...]:
-    """Return what a tensor of ours is made of."""
+    """Return the foreign tensors that one of ours consists of."""
     module, _, kind = name.rpartition(".")
     layer = LAYER.search(module)
     number, suffix = layer.group() if layer else "", "bias" if kind == "bias" else "weight"  # of a table too
@@ -63,7 +63,7 @@ def stored_parts(name: str, table: Table) -> tuple[Stored, ...]:
 
 
 def part_sizes(name: str, whole: Tensor, config: BlockConfig, parts: int) -> list[int]:
-    """Return how many rows of ours each part holds."""
+    """Return the number of our rows in each part."""
     if parts == 1:
         return [whole.size(0)]
     assert FUSED in name
@@ -73,13 +73,13 @@ def part_sizes(name: str, whole: Tensor, config: BlockConfig, parts: int) -> lis
 
 
 def parts_of(name: str, whole: Tensor, config: BlockConfig, table: Table) -> Iterator[tuple[Stored, Tensor]]:
-    """Yield each foreign tensor that ours is made of, with its rows of ours."""
+    """Yield each foreign tensor that ours consists of, with its rows."""
     parts = stored_parts(name, table)
     yield from zip(parts, whole.split(part_sizes(name, whole, config, len(parts))), strict=True)
 
 
 def to_theirs(weights: Weights, config: BlockConfig, table: Table) -> Weights:
-    """Return all weights under their foreign names."""
+    """Return all weights with their foreign names."""
     return {
         part.name: as_theirs(part, rows, config)
         for name, whole in weights.items()
@@ -96,7 +96,7 @@ def as_theirs(part: Stored, rows: Tensor, config: BlockConfig) -> Tensor:
 
 
 def as_ours(part: Stored, tensor: Tensor, config: BlockConfig) -> Tensor:
-    """Return the rows of ours that a foreign tensor holds."""
+    """Return our rows from a foreign tensor."""
     rows = tensor.t() if part.is_transposed else tensor
     if part.turned_heads:
         pairs = rows.unflatten(0, (num_heads(part, config), -1, 2))
@@ -117,9 +117,10 @@ def to_ours(
     ignored: Collection[re.Pattern[str]] = (),
     on_progress: OnProgress = no_progress,
 ) -> Weights:
-    """Read a model's weights, once the foreign file was seen to hold exactly these.
+    """Read a model's weights, after checking that the foreign file has exactly these.
 
-    `source` names the file in errors, `ignored` names are no weights; `on_progress` gets how many were read.
+    `source` names the file in errors, `ignored` are names of tensors that are not weights; `on_progress` gets the
+    number of tensors read.
     """
     empty = empty_weights(config)
     refuse_other_tensors(tensors, empty, config, table, source, ignored)
@@ -140,7 +141,7 @@ def refuse_other_tensors(
     source: str,
     ignored: Collection[re.Pattern[str]],
 ) -> None:
-    """Refuse tensors that are missing, unknown, or of another shape than the configuration says."""
+    """Refuse missing and unknown tensors, and those of another shape than the configuration implies."""
     expected = {
         part.name: tuple(as_theirs(part, rows, config).shape)
         for name, whole in empty.items()
@@ -151,20 +152,20 @@ def refuse_other_tensors(
     }
     for name, shape in expected.items():
         if name not in found:
-            raise ModelFolderError(f"{source} has no tensor {name}, which its configuration asks for.")
+            raise ModelFolderError(f"{source} has no tensor {name}, which its configuration requires.")
         if found[name] != shape:
             raise ModelFolderError(
-                f"{source}: {name} should have the shape {shape} by its configuration, but has {found[name]}."
+                f"{source}: by its configuration {name} should have the shape {shape}, but it has {found[name]}."
             )
     if odd := sorted(found.keys() - expected.keys()):
         raise ModelFolderError(
-            f"{source} has the tensor {odd[0]}, which no part of this kind of model is.",
-            "It may be a variant of the architecture that Sixfold does not compute.",
+            f"{source} has the tensor {odd[0]}, which this kind of model does not have.",
+            "It may be a variant of the architecture that Sixfold does not support.",
         )
 
 
 def read(tensors: ForeignTensors, name: str, source: str) -> Tensor:
-    """Return a tensor of finite numbers."""
+    """Return a tensor; refuse numbers that are not finite."""
     tensor = tensors.read(name)
     if not tensor.isfinite().all():
         raise ModelFolderError(f"{source}: {name} contains numbers that are not finite.")

@@ -1,4 +1,4 @@
-"""Tables of position encodings, which other engines load."""
+"""Tables of position vectors for other engines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sixfold.decode.translate import Translator
 
 
 def position_tables(translator: Translator) -> tuple[Tensor, Tensor]:
-    """Return the encodings (positions, d_model) of both sides: all that were learned, or all that we would use."""
+    """Return the position vectors (positions, d_model) of both sides: all learned ones, or all that are used."""
     model, end_token = translator.model, 1
     is_learned = model.config.positions == "learned"
     longest = max(translator.decoder.longest_source + end_token, translator.decoder.longest_target)

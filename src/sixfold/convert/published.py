@@ -1,4 +1,4 @@
-"""A published model, read and checked, on its way to a model folder."""
+"""A published decoder-only model, read and checked, to be written as a model folder."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from sixfold.text.published_tokenizer import PublishedTokenizer
 from sixfold.text.special import SpecialIds
 from sixfold.text.tokenizer_json import Description, read_description
 
-FREE_CHOICES = ("auto", "none")  # of --chat, beside the names of templates
+FREE_CHOICES = ("auto", "none")  # of --chat, besides the names of templates
 
 
 @dataclass(frozen=True)
 class Published:
-    """Everything that a model folder is written from."""
+    """Everything needed to write a model folder."""
 
     config: DecoderOnlyConfig
     weights: Weights
     tokenizer: PublishedTokenizer
     decoder_start: int | None
     chat: ChatTemplate | None
-    origin: Mapping[str, Json] = field(default_factory=dict)  # name, licence, where it came from
+    origin: Mapping[str, Json] = field(default_factory=dict)  # name, licence, source
 
 
 @dataclass(frozen=True)
 class TokenNames:
-    """What a publisher says of the special tokens: ids, or None where nothing is said."""
+    """The special tokens stated by the publisher: ids, or None if not stated."""
 
     bos: int | None
     eos: int | None
@@ -54,7 +54,7 @@ def published(
     chat: str,
     origin: Mapping[str, Json],
 ) -> Published:
-    """Put a published model together; `chat` says which template it gets."""
+    """Assemble a published model; `chat` chooses the chat template."""
     content = filled_up(tokenizer_json, config.vocabulary)
     described = read_description(content)
     if not described.form.is_lossless:
@@ -68,11 +68,11 @@ def published(
 
 
 def filled_up(tokenizer_json: bytes, vocabulary: int) -> bytes:
-    """Return a tokenizer.json with as many tokens as the model: many have rows that no token uses."""
+    """Return a tokenizer.json padded to the model's vocabulary: many models have rows that no token uses."""
     described = read_description(tokenizer_json)
     known = len(described.vocabulary) + len(described.special)
     if known > vocabulary:
-        raise ModelFolderError(f"The tokenizer has {known:,} tokens; the model knows {vocabulary:,}.")
+        raise ModelFolderError(f"The tokenizer has {known:,} tokens, but the model has {vocabulary:,}.")
     if known == vocabulary:
         return tokenizer_json
     content = json.loads(tokenizer_json)
@@ -85,7 +85,7 @@ def filled_up(tokenizer_json: bytes, vocabulary: int) -> bytes:
 
 
 def chat_template(jinja: str | None, chat: str, names: TokenNames, described: Description) -> ChatTemplate | None:
-    """Return the template of a conversation: the publisher's as plain data, a known one by name, or none."""
+    """Return the chat template: the publisher's as plain data, a known one by name, or none."""
     if chat in KNOWN:
         return KNOWN[chat]
     if chat not in FREE_CHOICES:
@@ -97,22 +97,22 @@ def chat_template(jinja: str | None, chat: str, names: TokenNames, described: De
 
 
 def special_ids(names: TokenNames, template: ChatTemplate | None, described: Description) -> SpecialIds:
-    """Return the ids of special tokens; the one that ends a text is that which ends an answer, if one does."""
+    """Return the ids of special tokens; EOS is the token that ends an answer, if there is one."""
     ends = [token for mark, token in described.special.items() if template and mark in template.assistant[1]]
     eos = ends[0] if ends and names.eos not in ends else names.eos
     if eos is None:
-        raise ModelFolderError("The model names no token that ends a text (eos_token_id).")
+        raise ModelFolderError("The model's configuration has no EOS token (eos_token_id).")
     bos, pad, unk = (eos if token is None else token for token in (names.bos, names.pad, names.unk))
     return SpecialIds(pad, bos, eos, unk)
 
 
 def name_of(token: int | None, described: Description) -> str:
-    """Return how a special token is written, or nothing."""
+    """Return the string of a special token, or an empty string."""
     return next((name for name, number in described.special.items() if number == token), "")
 
 
 def write(model: Published, out: Path) -> ModelInfo:
-    """Write a model folder, in the smallest type of weights that keeps every value."""
+    """Write a model folder with the smallest type of weights that keeps every value."""
     import sixfold
 
     dtype, _ = narrowest(model.weights)
@@ -161,6 +161,6 @@ The model can be confidently wrong. Nothing in this folder is executed when it i
 
 
 def whole_number(value: Any) -> int | None:
-    """Return an id that a configuration gives, or None; of several the first."""
+    """Return an id in a configuration, the first of several, or None."""
     first = value[0] if isinstance(value, Sequence) and not isinstance(value, str) and value else value
     return first if type(first) is int and first >= 0 else None

@@ -1,4 +1,4 @@
-"""A published encoder, read and checked, on its way to a model folder."""
+"""A published encoder, read and checked, to be written as a model folder."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ TASKS: dict[HeadName, str] = {
 
 @dataclass(frozen=True)
 class PublishedEncoder:
-    """Everything that a model folder of an encoder is written from."""
+    """Everything needed to write the model folder of an encoder."""
 
     config: EncoderOnlyConfig
     weights: Weights
     tokenizer: PublishedTokenizer
     side: Processor
     labels: Labels | None
-    origin: Mapping[str, Json] = field(default_factory=dict)  # name, licence, where it came from
+    origin: Mapping[str, Json] = field(default_factory=dict)  # name, licence, source
 
     def write(self, out: Path) -> ModelInfo:
-        """Write a model folder, in the smallest type of weights that keeps every value."""
+        """Write a model folder with the smallest type of weights that keeps every value."""
         import sixfold
 
         dtype, _ = narrowest(self.weights)
@@ -50,7 +50,7 @@ class PublishedEncoder:
 
 
 def what_is_read(tokenizer: AnyTokenizer) -> str:
-    """Say what of a text its tokens keep."""
+    """Return in words what a tokenizer keeps of a text."""
     if tokenizer.is_lossless:
         return "every character"
     assert isinstance(tokenizer, PublishedTokenizer)
@@ -58,7 +58,7 @@ def what_is_read(tokenizer: AnyTokenizer) -> str:
     assert isinstance(form, WordPiece)
     lost = ["case"] * form.lowercase + ["accents"] * form.strip_accents + ["spacing"]
     words = f"{', '.join(lost[:-1])} and {lost[-1]}" if len(lost) > 1 else lost[0]
-    return f"words without {words}; a word that no pieces spell becomes {form.unknown}"
+    return f"words without {words}; a word that cannot be split into known pieces becomes {form.unknown}"
 
 
 def card(model: PublishedEncoder, info: ModelInfo) -> str:

@@ -1,4 +1,4 @@
-"""Hugging Face's packages without their chatter."""
+"""Silence Hugging Face's packages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def be_quiet() -> None:
-    """Tell Hugging Face, before it is imported, that it has nothing to fetch and nothing to say to developers."""
+    """Before importing Hugging Face's packages, disable downloads and messages for developers."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

@@ -72,11 +72,13 @@ class SafetensorsFolder:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files that hold the weights of a folder."""
+    """Return the weight files of a folder."""
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     if not (folder / INDEX).is_file():
-        others = "".join(f"; {path.name} is not opened, as it could run code" for path in folder.glob("*.bin"))
+        others = "".join(
+            f"; {path.name} is not opened, because it could execute code" for path in folder.glob("*.bin")
+        )
         raise ModelFolderError(
             f"{folder} has no {SINGLE}{others}.", "Get the version of the model that has safetensors files."
         )
@@ -86,7 +88,7 @@ def weight_files(folder: Path) -> list[Path]:
     for name in sorted(names):
         if not SHARD.fullmatch(name) or not (folder / name).is_file():
             raise ModelFolderError(
-                f"{folder / INDEX} names {name[:80]!r}, which is no file of safetensors beside it."
+                f"{folder / INDEX} names {name[:80]!r}, which is not a safetensors file in this folder."
             )
     return [folder / name for name in sorted(names)]
 
@@ -95,7 +97,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of bounded size."""
     content = read_any_json(path)
     if not isinstance(content, dict):
-        raise ModelFolderError(f"{path} should hold an object, but holds {type(content).__name__}.")
+        raise ModelFolderError(f"{path} should contain a JSON object, but contains {type(content).__name__}.")
     return content
 
 
@@ -112,7 +114,7 @@ def read_any_json(path: Path) -> Any:
 
 
 def narrowest(weights: Mapping[str, Tensor]) -> tuple[str, torch.dtype]:
-    """Return the smallest of our types of weights that holds all of these to the same values."""
+    """Return the smallest type of weights that represents all of these exactly."""
     stored = {tensor.dtype for tensor in weights.values()}
     halves = [("float16", torch.float16), ("bfloat16", torch.bfloat16)]
     for name, dtype in sorted(halves, key=lambda half: half[1] not in stored):  # the publisher's own first

@@ -74,7 +74,7 @@ def test_an_existing_folder_is_refused(command: Command, tmp_path: Path) -> None
     (tmp_path / "mine").write_text("mine")
     code, _, messages = command("export", MODEL, "--to", "ctranslate2", "-o", tmp_path)
     assert code == 2
-    assert "already there" in messages
+    assert "already exists" in messages
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

@@ -106,5 +106,5 @@ def test_the_templates_that_can_be_named_are_recognised_when_written(name: str) 
     ],
 )
 def test_a_template_that_does_something_else_is_not_taken_for_a_known_one(change) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ModelFolderError, match="never runs"):
+    with pytest.raises(ModelFolderError, match="never executes"):
         recognised(change(CHATML), TOKENS)

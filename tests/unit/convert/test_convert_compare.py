@@ -76,7 +76,7 @@ def test_a_translation_that_ends_too_early_is_refused(make: Make) -> None:
 @pytest.mark.parametrize("error", [2 * TOLERANCE, -2 * TOLERANCE, float("nan")])
 def test_another_score_is_refused(make: Make, error: float) -> None:
     translator = make()
-    with pytest.raises(WorkError, match="scores differently"):
+    with pytest.raises(WorkError, match="scores a translation differently"):
         compare(translator, Same(translator, score_error=error), TEXTS)
 
 

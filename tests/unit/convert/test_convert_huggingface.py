@@ -40,7 +40,7 @@ REFUSED = {
     "Marian": {"positions": "learned"},
     "attention_width=5": {"attention_width": 5},
     "d_k=100": {"d_k": 100},
-    "variance": {"norm_epsilon": 1e-6},
+    "ε=1e-06": {"norm_epsilon": 1e-6},
     "evenly": {"heads": 7, "d_k": 8, "d_v": 8},
 }
 

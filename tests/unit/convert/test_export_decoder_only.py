@@ -156,6 +156,6 @@ def test_unigram_subwords_are_refused_with_what_works(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("seed")
 def test_a_file_that_is_there_is_not_replaced(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "m.gguf").write_text("mine")
-    with pytest.raises(ConfigError, match="already there"):
+    with pytest.raises(ConfigError, match="already exists"):
         to_gguf(save(make_model(tokenizer, **KINDS["Llama"]), tokenizer, tmp_path / "m"), tmp_path / "m.gguf")
     assert (tmp_path / "m.gguf").read_text() == "mine"

@@ -58,7 +58,7 @@ def test_what_is_there_is_never_touched(tmp_path: Path, kind: str) -> None:
         if kind == "link":
             other.mkdir()
         out.symlink_to(other)
-    with pytest.raises(ConfigError, match="already there"), new_folder(out):
+    with pytest.raises(ConfigError, match="already exists"), new_folder(out):
         pass
     assert out.is_symlink() or out.exists()
 
@@ -78,5 +78,5 @@ def test_layers_that_no_export_describes_yet_are_refused_by_the_name_of_the_sett
     choices: dict[str, object],
 ) -> None:
     [name] = choices
-    with pytest.raises(ConfigError, match=f"exported to Somewhere: model.{name}"):
+    with pytest.raises(ConfigError, match=f"exported to Somewhere, because of model.{name}"):
         refuse_unusual(EncoderDecoderConfig.model_validate({"vocabulary": 100, **choices}), "Somewhere")

@@ -85,7 +85,7 @@ def test_vectors_that_are_not_of_length_one_there_are_said_to_become_so(tmp_path
     folder = as_sentences(save(encoder("BertModel"), tmp_path / "hf"), MEAN, "Transformer", "Pooling")
     origin = imported(folder).info.training["imported"]
     assert isinstance(origin, dict)
-    assert "which the folder does not ask for" in str(origin["vectors"])
+    assert "which the folder does not state" in str(origin["vectors"])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_modules_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     modules = json.loads((folder / "modules.json").read_text())
     modules[1]["path"] = "../elsewhere"
     (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ModelFolderError, match="no folder beside it"):
+    with pytest.raises(ModelFolderError, match="is not a subfolder"):
         imported(folder)
 
 
@@ -185,5 +185,5 @@ def test_what_we_do_not_compute_is_refused_by_name(tmp_path: Path, fields: dict[
 
 def test_an_encoder_has_no_chat_template(tmp_path: Path) -> None:
     folder = save(encoder("BertModel"), tmp_path / "hf")
-    with pytest.raises(ConfigError, match="no conversations"):
+    with pytest.raises(ConfigError, match="no chat template"):
         import_model(str(folder), tmp_path / "m", "chatml")
