@@ -1,4 +1,4 @@
-"""Progress callbacks: long work calls one now and then with the amount that is done."""
+"""Progress callbacks: long work calls one regularly with the amount done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OnProgress = Callable[[int], None]
 
 
 def offset_by(before: int, on_progress: OnProgress) -> OnProgress:
-    """Return a callback for a later part of the work, which counts from its own beginning."""
+    """Return a callback for a later part of the work, whose count starts at 0."""
     return lambda done: on_progress(before + done)
 
 

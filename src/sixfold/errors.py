@@ -1,6 +1,6 @@
 """Everything Sixfold raises on purpose.
 
-SixfoldError                 has a message and a hint: what to do next
+SixfoldError                 has a message, and a hint on what to do next
 ├── RequestError             the request or its input was wrong (exit code 2)
 │   ├── ConfigError          a recipe, a --set or an option cannot be honoured
 │   ├── DataError            a text file is missing, damaged or not what it should be
@@ -58,8 +58,8 @@ class WorkError(SixfoldError):
 
 
 class TrainingError(WorkError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 class DownloadError(WorkError):
-    """A corpus could not be fetched, or what came was not the one expected."""
+    """A corpus could not be fetched, or the file fetched was not the expected one."""

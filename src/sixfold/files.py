@@ -49,18 +49,18 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.replace(path)
             sync(path.parent)
     finally:
-        with contextlib.suppress(OSError):  # after a success it is gone already
+        with contextlib.suppress(OSError):  # after a success it no longer exists
             temporary.unlink()
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a hidden name beside a path that nobody else uses: containers may share folders and process ids."""
+    """Return a unique hidden name next to a path: containers may share folders and process ids."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failed write to `path` into an error that says what to do."""
+    """Turn a failed write to `path` into an error with a hint."""
     try:
         yield
     except OSError as error:
@@ -98,7 +98,7 @@ def current_umask() -> int:
 
 
 def disk_hint(error: OSError) -> str:
-    """Say what to do about a failed write."""
+    """Return what to do about a failed write."""
     if error.errno in (28, 27, 122):  # ENOSPC, EFBIG, EDQUOT
         return "The disk is full or a limit was reached: make room and try again. The previous content is intact."
     return "Check that the folder exists and may be written to."
@@ -107,9 +107,9 @@ def disk_hint(error: OSError) -> str:
 def cache_folder() -> Path:
     """Return the user's cache folder for Sixfold."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    if not home.is_absolute():  # each working folder would have a cache of its own, which may be another user's
+    if not home.is_absolute():  # otherwise each working folder would have its own cache, maybe another user's
         raise ConfigError(
-            f"XDG_CACHE_HOME must be an absolute path, and is {str(home)!r}.",
+            f"XDG_CACHE_HOME must be an absolute path, but is {str(home)!r}.",
             f"export XDG_CACHE_HOME={home.absolute()}",
         )
     return home / "sixfold"

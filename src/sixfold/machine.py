@@ -25,11 +25,11 @@ from sixfold.files import cache_folder, write_atomically
 SYSTEM = Path("/")
 UNKNOWN_MEMORY = 4 << 30  # assumed where the system does not say
 
-# Cores and memory: what the container allows counts, not what the host has.
+# Cores and memory: the limits of the container count, not those of the host.
 
 
 def num_cores(root: Path = SYSTEM) -> int:
-    """Return how many cores this process may keep busy: its affinity and its container's quota, at least 1."""
+    """Return how many cores this process may use: by affinity and container quota, at least 1."""
     quota = cpu_quota(root)
     cores = allowed_cores()
     return cores if quota is None else max(1, min(cores, int(quota)))
@@ -43,7 +43,7 @@ def allowed_cores() -> int:
 
 
 def cpu_quota(root: Path = SYSTEM) -> float | None:
-    """Return the cores' worth of time the container grants, or None where there is no quota."""
+    """Return the container's CPU quota in cores, or None if there is none."""
     quotas = []
     for folder in cgroup_folders("cpu", root):
         words = read(folder / "cpu.max").split()  # v2: "150000 100000", or "max 100000"
@@ -54,19 +54,19 @@ def cpu_quota(root: Path = SYSTEM) -> float | None:
 
 
 def memory_bytes(root: Path = SYSTEM) -> int:
-    """Return the memory that can be used in all: the machine's, or less if the container is limited."""
+    """Return the total usable memory: the machine's, or less if the container is limited."""
     total, _ = physical_memory(root)
     return min([total, *(limit for limit, _ in memory_limits(root))])
 
 
 def available_memory_bytes(root: Path = SYSTEM) -> int:
-    """Return the memory that can still be taken without swapping or being killed for it."""
+    """Return the memory that can still be allocated without swapping or being killed."""
     _, available = physical_memory(root)
     return min([available, *(max(0, limit - used) for limit, used in memory_limits(root))])
 
 
 def physical_memory(root: Path) -> tuple[int, int]:
-    """Return the machine's memory, total and available; half counts as available where only the total is told."""
+    """Return the machine's memory, total and available; half counts as available if only the total is known."""
     kibibytes = table(read(root / "proc/meminfo"))
     total = kibibytes.get("MemTotal:", 0) << 10
     if not total and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -76,7 +76,7 @@ def physical_memory(root: Path) -> tuple[int, int]:
 
 
 def memory_limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield the limits on this process's memory, each with what is used of it and cannot be reclaimed at once."""
+    """Yield the limits on this process's memory, each with the part in use that cannot be reclaimed at once."""
     for folder in cgroup_folders("memory", root):
         for limit, used, reclaimable in (
             ("memory.max", "memory.current", "inactive_file"),
@@ -88,7 +88,7 @@ def memory_limits(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def cgroup_folders(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the folders that may hold limits of this process: its own groups and those around them, v2 and v1.
+    """Yield the cgroup folders that may limit this process: its own groups and their parents, v2 and v1.
 
     A container often sees its own group mounted at the top while /proc names the path it has on the host, so
     folders that do not exist are among them.
@@ -103,7 +103,7 @@ def cgroup_folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def read(path: Path) -> str:
-    """Return a system file's text, or nothing if it is not there or not for us."""
+    """Return a system file's text, or an empty string if it is missing or not readable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -111,7 +111,7 @@ def read(path: Path) -> str:
 
 
 def table(text: str) -> dict[str, int]:
-    """Return the numbers of a file with one name and one number a line."""
+    """Return the numbers of a file with one name and one number per line."""
     lines = (line.split() for line in text.splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 
@@ -120,12 +120,12 @@ def table(text: str) -> dict[str, int]:
 
 
 def choose_device(name: str = "auto") -> str:
-    """Return the device to compute on: the one asked for, or the best there is."""
+    """Return the device to compute on: the requested one, or the best available."""
     return pick_device(name, available_devices())
 
 
 def available_devices() -> tuple[str, ...]:
-    """Return the devices torch can compute on, best first."""
+    """Return the devices that torch can use, best first."""
     import torch
 
     gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
@@ -141,7 +141,7 @@ def pick_device(name: str, available: Sequence[str]) -> str:
     if name in available or name in families:
         return name
     raise ConfigError(
-        f"The device {name!r} is not there: torch {torch_version()} finds {', '.join(available)}.",
+        f"The device {name!r} is not available: torch {torch_version()} finds {', '.join(available)}.",
         "Leave the device at auto, or name one of these.",
     )
 
@@ -195,43 +195,44 @@ class PrecisionProbe:
     works: bool
     isa_limit: str  # the value of ONEDNN_MAX_CPU_ISA it needs; empty if it needs none
     failure: str  # what happened without the limit; empty if nothing did
-    is_final: bool = True  # the processor itself decided; a child that hung or was killed may do better next time
+    is_final: bool = True  # the processor decided; False if a child hung or was killed, which may not happen again
 
 
 @dataclass(frozen=True)
 class CpuProbe:
-    """Which precisions work on this CPU, and within which instructions."""
+    """Which precisions work on this CPU, and with which instruction limit."""
 
     bfloat16: PrecisionProbe
     int8: PrecisionProbe
 
     @property
     def isa_limit(self) -> str:
-        """The value of ONEDNN_MAX_CPU_ISA with which all that works does, or nothing."""
+        """The value of ONEDNN_MAX_CPU_ISA with which every usable precision works, or an empty string."""
         limits = [probe.isa_limit for probe in (self.bfloat16, self.int8) if probe.isa_limit]
         return max(limits, key=ISA_LIMITS.index, default="")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a child process."""
+    """The result of a child process."""
 
     failure: str = ""  # empty: all went well
     is_crash: bool = False  # the processor ended it
 
     @property
     def is_final(self) -> bool:
-        """Whether it would always be so on this processor."""
+        """Whether the result is the same every time on this processor."""
         return self.is_crash or not self.failure
 
 
 def cpu_probe(command: Sequence[str] = PROBE_COMMAND) -> CpuProbe:
-    """Return what works on this CPU, asking a child process the first time and the user's cache folder after.
+    """Return what works on this CPU, tested in a child process the first time and cached afterwards.
 
-    Only what the processor decided is kept: where memory ran out, say, the next process asks again.
+    Only results that the processor decided are cached: if memory ran out, for example, the next process tests
+    again.
 
-    A virtual machine may advertise AMX and trap it: bfloat16 and oneDNN's int8 then die with SIGILL, and no
-    CPU flag tells. Only trying does, and only a child process may be lost in trying.
+    A virtual machine may advertise AMX and trap it: bfloat16 and oneDNN's int8 then die with SIGILL, which no CPU
+    flag reveals. So they are tried, in a child process that may die.
     """
     found = cached_probe(command)
     if found is None:
@@ -256,7 +257,7 @@ def probe_precision(precision: str, command: Sequence[str]) -> PrecisionProbe:
 
 
 def run_child(precision: str, isa_limit: str, command: Sequence[str]) -> Trial:
-    """Compute in a child process; return what became of it."""
+    """Compute in a child process; return the result."""
     environment = {name: value for name, value in os.environ.items() if name != ISA_VARIABLE}
     if isa_limit:
         environment[ISA_VARIABLE] = isa_limit
@@ -269,14 +270,14 @@ def run_child(precision: str, isa_limit: str, command: Sequence[str]) -> Trial:
             timeout=PROBE_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return Trial(f"gave no answer within {PROBE_SECONDS:.0f} s")
+        return Trial(f"did not finish within {PROBE_SECONDS:.0f} s")
     except OSError as error:
         return Trial(f"could not be tried: {error}")
     return judged(done.returncode, done.stderr.decode(errors="replace"))
 
 
 def judged(exit_code: int, said: str) -> Trial:
-    """Return what an exit code tells of a child that ended."""
+    """Return the result of a child that ended with this exit code."""
     if exit_code < 0:
         killed_by = signal.Signals(-exit_code).name
         return Trial(f"died with {killed_by}", killed_by not in SENT_BY_OTHERS)
@@ -298,7 +299,7 @@ def cached_probe(command: Sequence[str] = PROBE_COMMAND) -> CpuProbe | None:
 
 
 def store_probe(found: CpuProbe, command: Sequence[str]) -> None:
-    """Keep what a probe found; a cache that cannot be written only means to probe again."""
+    """Cache the result of a probe; if that fails, the next process probes again."""
     with contextlib.suppress(OSError, RuntimeError, SixfoldError):  # RuntimeError: the user has no home folder
         path = probe_path(command)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -313,7 +314,7 @@ def probe_path(command: Sequence[str]) -> Path:
 
 
 def prepare_environment(precision: str = "float32", command: Sequence[str] = PROBE_COMMAND) -> bool:
-    """Keep a CPU that traps its own instructions from killing us; return whether the precision is safe here.
+    """Prevent crashes on a CPU that traps its own instructions; return whether the precision is safe here.
 
     Call it before torch is imported: oneDNN reads its limit once, so afterwards a limit that is not yet in the
     environment counts as not there, and the answer is no. float32 is always safe and never starts a probe (it
@@ -345,17 +346,17 @@ def is_within(isa_limit: str, needed: str) -> bool:
 
 
 def let_threads_sleep() -> None:
-    """Let OpenMP's threads spin only briefly when they wait for each other; call it before torch is imported.
+    """Make OpenMP's threads spin only briefly while waiting; call it before torch is imported.
 
-    By default they spin for long, and beside a busy neighbour starve the very thread they wait for: a training
-    step was up to 30 times slower. Never to spin costs a third of the speed of an idle machine, to spin briefly a
-    twelfth (docs/log.md). Settings of the user's own stay.
+    By default they spin for a long time, and on a busy machine they starve the thread that they wait for: a
+    training step was up to 30 times slower. Without spinning an idle machine is a third slower, with brief
+    spinning a twelfth (docs/log.md). The user's own settings are kept.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
-# Memory that glibc should keep.
+# Memory that glibc keeps.
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP_ALL = 2**31 - 1
@@ -365,9 +366,9 @@ MMAP_THRESHOLDS = (1 << 30, 32 << 20)  # older glibc refuses more than 32 MiB
 def raise_malloc_thresholds() -> bool:
     """Make glibc keep large freed buffers for the next step, and return whether it agreed.
 
-    By default it maps every large buffer anew and the kernel clears its pages again at each step. The price is
-    that memory once used stays with the process. Elsewhere than on glibc, nothing is done; under another
-    allocator (jemalloc by LD_PRELOAD) glibc agrees and it changes nothing.
+    By default it maps every large buffer again and the kernel clears its pages at each step. The drawback is that
+    the process keeps memory once used. Without glibc nothing is done; with another allocator (jemalloc by
+    LD_PRELOAD) glibc agrees, but it has no effect.
     """
     mallopt = of_glibc("mallopt")
     if mallopt is None:
@@ -377,31 +378,31 @@ def raise_malloc_thresholds() -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out; torch's allocator for the CPU says it only in words."""
+    """Return whether an error means that memory ran out; torch's CPU allocator only says so in its text."""
     words = ("out of memory", "allocate memory", "not enough memory")
     is_said_by_type = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return is_said_by_type or any(each in str(error) for each in words)
 
 
 def return_freed_memory() -> None:
-    """Give back to the system what glibc kept, where the work that comes next needs other buffers."""
+    """Return glibc's free memory to the system, before work that needs other buffers."""
     if malloc_trim := of_glibc("malloc_trim"):
         malloc_trim(0)
 
 
 def of_glibc(name: str) -> Callable[..., int] | None:
-    """Return a function of the C library, if that is glibc."""
+    """Return a function of the C library, or None if that is not glibc."""
     if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", {}):
         return None
     return getattr(ctypes.CDLL(None), name, None)
 
 
-# All of it in one place.
+# Everything in one place.
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What this machine can do, and what was switched off and why."""
+    """The capabilities of this machine, and what was switched off and why."""
 
     cpu_model: str
     num_cores: int
@@ -414,7 +415,7 @@ class Machine:
 
 
 def describe(command: Sequence[str] = PROBE_COMMAND) -> Machine:
-    """Look at the machine, probing its CPU if that has not been done; loads torch."""
+    """Describe the machine, probing its CPU if that has not been done; imports torch."""
     probe = cpu_probe(command)
     prepare_environment(command=command)
     return Machine(
@@ -430,13 +431,13 @@ def describe(command: Sequence[str] = PROBE_COMMAND) -> Machine:
 
 
 def missing_cores(usable: int, present: int) -> Iterator[str]:
-    """Yield why not every core is used, if so."""
+    """Yield why not every core is used, if some are not."""
     if usable < present:
         yield f"{present - usable} of {present} cores: this process's quota or affinity allows {usable}."
 
 
 def missing_instructions(probe: CpuProbe) -> Iterator[str]:
-    """Yield what the CPU cannot be trusted with."""
+    """Yield what does not work on the CPU."""
     for result in (probe.bfloat16, probe.int8):
         if not result.works:
             yield f"{result.precision} on the CPU: a test of it {result.failure}."
@@ -453,12 +454,12 @@ def cpu_model(root: Path = SYSTEM) -> str:
 
 
 def cpu_flags(root: Path = SYSTEM) -> str:
-    """Return the instructions the processor claims to have, where the system lists them."""
+    """Return the instructions that the processor advertises, if the system lists them."""
     return cpu_fact("flags", root) or cpu_fact("Features", root)
 
 
 def cpu_fact(name: str, root: Path) -> str:
-    """Return a value of the first processor in /proc/cpuinfo, or nothing."""
+    """Return a value of the first processor in /proc/cpuinfo, or an empty string."""
     for line in read(root / "proc/cpuinfo").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == name:
@@ -467,7 +468,7 @@ def cpu_fact(name: str, root: Path) -> str:
 
 
 def torch_version() -> str:
-    """Return torch's version without loading it."""
+    """Return torch's version without importing it."""
     from importlib import metadata
 
     try:

@@ -1,4 +1,4 @@
-"""Settings: how a dataclass describes and bounds its options, and how `--set part.key=value` is read.
+"""Settings: descriptions and bounds of dataclass options, and reading `--set part.key=value`.
 
 Recipes, the command line and the server share these functions, so that keys are checked and suggested in one way.
 """
@@ -22,20 +22,20 @@ Value = TypeVar("Value")
 Kind = TypeVar("Kind")
 Overrides: TypeAlias = "dict[str, dict[str, JsonValue]]"  # of a recipe: part -> key -> value, as a user wrote them
 
-HINTS = {  # what to do when pydantic names one of these problems
-    "string_type": """Put text that looks like something else into quotes: --set '{name}="5"'""",
+HINTS = {  # for types of pydantic's errors
+    "string_type": """Quote text that looks like a number or another value: --set '{name}="5"'""",
     "tuple_type": "Write a list: --set '{name}=[one, two]'",
 }
 
 
 @dataclass(frozen=True)
 class Former:
-    """A key of earlier versions, part.key: what it is called now, or why it is gone."""
+    """A key of earlier versions, part.key: its current name, or why it was removed."""
 
     now: str = ""  # part.key
-    values: Mapping[str, str] = field(default_factory=dict)  # former value -> current value, where it was renamed
-    gone: str = ""  # the reason, where there is no such thing any more
-    off: JsonValue = 0  # the value that asked for nothing, which is still accepted
+    values: Mapping[str, str] = field(default_factory=dict)  # former value -> current value, if renamed
+    gone: str = ""  # the reason, if the feature was removed
+    off: JsonValue = 0  # the value that switched it off, which is still accepted
 
 
 NONE_FORMER: Mapping[str, Former] = {}
@@ -55,12 +55,12 @@ def meanings(kind: type[DataclassInstance]) -> dict[str, str]:
 
 
 def bounds(kind: type[DataclassInstance]) -> dict[str, tuple[float, float]]:
-    """Return the lowest and the highest value of each setting that has bounds."""
+    """Return the minimum and maximum of each setting that has bounds."""
     return {each.name: each.metadata["bounds"] for each in fields(kind) if each.metadata.get("bounds")}
 
 
 def check_bounds(checked: DataclassInstance) -> None:
-    """Refuse a number that is out of its bounds; None is no number."""
+    """Refuse a number that is out of bounds; None is allowed."""
     for name, (low, high) in bounds(type(checked)).items():
         value = getattr(checked, name)
         if value is not None and not low <= value <= high:
@@ -68,7 +68,7 @@ def check_bounds(checked: DataclassInstance) -> None:
 
 
 def make(kind: type[Kind], part: str, values: Mapping[str, object]) -> Kind:
-    """Make a dataclass of values whose types are checked as those of a recipe are."""
+    """Make a dataclass from values whose types are checked like those of a recipe."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -117,26 +117,26 @@ def in_current_keys(overrides: Overrides, former: Mapping[str, Former], where: s
 def rename(
     overrides: Overrides, current: Overrides, name: str, value: JsonValue, former: Former, where: str
 ) -> None:
-    """Set the current key to the value of a former one, and warn; refuse both names at once."""
+    """Set the current key from a former one, with a warning; refuse a key given under both names."""
     part, _, key = former.now.partition(".")
     if key in overrides.get(part, {}):
         raise ConfigError(f"{where}: {name} and {former.now} are the same key.", f"Leave {name} out.")
     renamed = former.values.get(value, value) if isinstance(value, str) else value
     now = former.now if renamed == value else f"{former.now}={renamed}"
     before = name if renamed == value else f"{name}={value}"
-    warnings.warn(f"{where}: {before} is called {now} now.", FutureWarning, stacklevel=2)
+    warnings.warn(f"{where}: {before} is now called {now}.", FutureWarning, stacklevel=2)
     current.setdefault(part, {})[key] = renamed
 
 
 def refuse_retired(name: str, value: JsonValue, former: Former, where: str) -> None:
-    """Warn of a key that is gone, and refuse it if it asked for something."""
+    """Warn of a removed key; refuse it unless its value switched the feature off."""
     if value != former.off:
-        raise ConfigError(f"{where}: {name} is gone: {former.gone}", "Leave it out.")
-    warnings.warn(f"{where}: {name} is gone: {former.gone}", FutureWarning, stacklevel=2)
+        raise ConfigError(f"{where}: {name} was removed: {former.gone}", "Leave it out.")
+    warnings.warn(f"{where}: {name} was removed: {former.gone}", FutureWarning, stacklevel=2)
 
 
 def example(known: Mapping[str, Collection[str]]) -> str:
-    """Return how the first known key is set."""
+    """Return an example with the first known key."""
     part, keys = next(iter(known.items()))
     return f"--set {part}.{next(iter(keys))}=…"
 
@@ -150,7 +150,7 @@ def read_value(setting: str, value: str) -> JsonValue:
         content: JsonValue = YAML(typ="safe", pure=True).load(value)
     except (YAMLError, ValueError, RecursionError) as error:  # a date of month 13 is a ValueError
         raise ConfigError(
-            f"--set {setting}: the value is not YAML.", "Put text that has signs of YAML in it into quotes."
+            f"--set {setting}: the value is not valid YAML.", "Quote text that contains YAML's special characters."
         ) from error
     return content
 
@@ -168,7 +168,7 @@ def check_keys(overrides: Overrides, known: Mapping[str, Collection[str]], where
 
 
 def suggestion(word: str, known: Collection[str]) -> str:
-    """Return a hint with the closest known word, or one that this abbreviates (lr)."""
+    """Return a hint with the closest known word, or the one that this abbreviates (lr)."""
     shortened = [each for each in known if each.startswith(word) or initials(each) == word]
     close = difflib.get_close_matches(word, list(known), n=1) or shortened
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."

@@ -88,7 +88,7 @@ def test_the_former_name_of_a_key_still_works_and_warns(
     file = tmp_path / "recipe.yaml"
     file.write_text(f"{old_part}: {{{old_key}: {value}}}")
     for recipe, settings in ((None, [f"{before}={value}"]), (str(file), [])):
-        with pytest.warns(FutureWarning, match=f"{before}.* is called {now}") as caught:
+        with pytest.warns(FutureWarning, match=f"{before}.* is now called {now}") as caught:
             overrides = gather_overrides(TranslateRecipe, recipe, settings, minutes=0)
         assert overrides == {part: {key: current}}
         assert len(caught) == 1
@@ -111,9 +111,9 @@ def test_every_former_key_is_tested() -> None:
 
 @pytest.mark.parametrize("key", GONE)
 def test_a_key_that_is_gone_may_ask_for_nothing_and_is_refused_with_the_reason_otherwise(key: str) -> None:
-    with pytest.warns(FutureWarning, match=f"{key} is gone: .*docs/log.md"):
+    with pytest.warns(FutureWarning, match=f"{key} was removed: .*docs/log.md"):
         assert gather_overrides(TranslateRecipe, None, [f"{key}=0"], minutes=0) == {}
-    with pytest.raises(ConfigError, match=f"{key} is gone"):
+    with pytest.raises(ConfigError, match=f"{key} was removed"):
         gather_overrides(TranslateRecipe, None, [f"{key}=0.2"], minutes=0)
 
 
