@@ -20,7 +20,7 @@ def answer(
     precision: InPrecision = Precision.float32,
     device: Device = "auto",
 ) -> None:
-    """Find the answer to a question in a text: a stretch of it, or an empty line where there is none.
+    """Find the answer to a question in a text: prints a span of the text, or an empty line if it has no answer.
 
     A long text is read in windows that overlap. With --json also where the answer stands, so that
     `text[start:end]` is it, and how probable it is.

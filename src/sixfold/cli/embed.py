@@ -23,7 +23,7 @@ LINES_AT_ONCE = 4096
 
 def embed(
     model: ModelFolder,
-    file: Annotated[str, typer.Argument(help="Texts, one a line; - is standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="Texts, one per line; - is standard input.")] = "-",
     output: Annotated[
         Path | None,
         typer.Option(

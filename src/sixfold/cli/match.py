@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def match(
     model: ModelFolder,
     query: Annotated[
-        str, typer.Argument(help="What to look for; - reads queries from standard input, one a line.")
+        str, typer.Argument(help="What to search for; - reads queries from standard input, one per line.")
     ],
-    file: Annotated[str, typer.Argument(help="Where to look: texts, one a line.")],
+    file: Annotated[str, typer.Argument(help="The texts to search, one per line.")],
     top: Annotated[int, typer.Option(help="Lines to show for each query.", min=1)] = 10,
     index: Annotated[
         Path | None,

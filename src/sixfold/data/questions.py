@@ -58,7 +58,7 @@ class Questions:
     @property
     def described(self) -> str:
         """What is answered."""
-        return "questions whose answers stand in a text"
+        return "questions with answers in a text"
 
     def __iter__(self) -> Iterator[Question]:
         for source in self.inputs:
@@ -165,7 +165,7 @@ def placed(answer: Answer, context: str, where: str) -> Answer:
     places = list(occurrences(answer.text, context))
     if not places:
         raise DataError(
-            f"{where}: the answer {answer.text!r:.60} does not stand in its context.",
+            f"{where}: the answer {answer.text!r:.60} does not occur in its context.",
             "An answer is a stretch of the context, letter for letter.",
         )
     return Answer(answer.text, min(places, key=lambda place: abs(place - answer.start)))

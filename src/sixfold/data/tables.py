@@ -54,7 +54,7 @@ def open_table(source: Input, known_names: Collection[str]) -> Table:
         return Table(source, columns_of_records(source), delimiter="", has_header=False)
     rows, delimiter = sample_rows(source)
     if not rows:
-        raise DataError(f"{source.name} holds no rows.", "A table has a row for each example.")
+        raise DataError(f"{source.name} has no rows.", "A table has a row for each example.")
     has_header = is_header(rows, known_names)
     columns = tuple(name.strip() for name in rows[0]) if has_header else numbered(len(rows[0]))
     if len(set(columns)) < len(columns):

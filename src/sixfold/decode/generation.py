@@ -29,31 +29,31 @@ from sixfold.decode.search import NEVER, ShouldStop, Stopped
 from sixfold.errors import RequestError
 from sixfold.text import AnyTokenizer
 
-CHUNK = 64  # tokens of a prompt that are read in one step
+CHUNK = 64  # tokens of a prompt read per step
 Finished = Literal["", "end", "stop", "length"]
-Alternatives = tuple[tuple[int, float], ...]  # the most probable tokens in a place and their log-probabilities
+Alternatives = tuple[tuple[int, float], ...]  # the most probable tokens at a position and their log-probabilities
 
 
 class Continuation:
-    """One text that is being written after a prompt."""
+    """One text that is being generated after a prompt."""
 
     def __init__(
         self, prompt: Sequence[int], plan: GeneratePlan, key: Sequence[int], most_tokens: int, drops_space: bool
     ) -> None:
-        """Begin a text; `key` tells it from all others, and decides its draws together with the seed."""
+        """Begin a text; `key` identifies it and, together with the seed, determines its samples."""
         self.prompt, self.plan, self.most_tokens = tuple(prompt), plan, most_tokens
-        self.tokens: list[int] = []  # the end token included
-        self.log_probabilities: list[float] = []  # the model's own, whatever the draws followed
-        self.alternatives: list[Alternatives] = []  # as many for each token as the options ask for
-        self.prompt_scores: list[TokenScore] = []  # of the prompt's tokens but the first, where asked for
+        self.tokens: list[int] = []  # end token included
+        self.log_probabilities: list[float] = []  # the model's, not those of the sampling distribution
+        self.alternatives: list[Alternatives] = []  # for each token, as many as the options say
+        self.prompt_scores: list[TokenScore] = []  # of the prompt's tokens except the first, if requested
         self.finished: Finished = ""
-        self.num_forgotten = 0  # tokens of the prompt and the text that slid out of the context
+        self.num_forgotten = 0  # tokens of the prompt and the text that were dropped from the context
         self.growing = GrowingText(plan.stop, drops_space)
         self.numbers = np.random.Generator(np.random.Philox(np.random.SeedSequence([plan.seed, *key])))
 
     @property
     def text(self) -> str:
-        """The text so far, as much of it as is sure: whole characters, and no part of a stop string."""
+        """The final part of the text so far: whole characters, without any part of a stop string."""
         return self.growing.text
 
     @property
@@ -62,11 +62,11 @@ class Continuation:
         return [self.score(place) for place in range(len(self.tokens))]
 
     def score(self, place: int) -> TokenScore:
-        """Return the token in a place with its log-probability and alternatives."""
+        """Return the token at a position with its log-probability and alternatives."""
         return TokenScore(self.tokens[place], self.log_probabilities[place], self.alternatives[place])
 
     def write(self, token: int, log_probability: float, alternatives: Alternatives, raw: bytes) -> None:
-        """Append a token that spells these bytes; one that spells nothing is special, and ends the text."""
+        """Append a token with these bytes; a token without bytes is special, and ends the text."""
         self.tokens.append(token)
         self.log_probabilities.append(log_probability)
         self.alternatives.append(alternatives)
@@ -80,18 +80,18 @@ class Continuation:
 
 @dataclass
 class Row:
-    """A context, what it has yet to read, and whose it is: a request's samples share one until they differ."""
+    """A context, the tokens it has yet to read, and its texts: samples of a request share it until they differ."""
 
     context: Context
     unread: list[int]
     continuations: list[Continuation]
 
     def chunk(self) -> list[int]:
-        """Return what is read next."""
+        """Return the next tokens to read."""
         return self.unread[:CHUNK]
 
     def split(self) -> list[Row]:
-        """Give each continuation that goes on a context of its own, with its newest token to read."""
+        """Give each unfinished continuation its own context, with its newest token to read."""
         going_on = [each for each in self.continuations if not each.finished]
         return [
             Row(self.context.fork() if place else self.context, [each.tokens[-1]], [each])
@@ -99,7 +99,7 @@ class Row:
         ]
 
     def slide(self, most: int, starts: bool) -> None:
-        """Forget the oldest tokens and read at most `most` again, after the first if a document `starts` so."""
+        """Drop the oldest tokens and read at most `most` again; with `starts`, keep the start token."""
         tokens = [*self.context.tokens, *self.unread]
         first = tokens[:1] if starts else []
         kept = first + tokens[len(first) - most :]
@@ -110,7 +110,7 @@ class Row:
 
 
 class Generation:
-    """Texts that are being written side by side."""
+    """Texts that are generated at the same time."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Generation:
         defaults: GenerateConfig | None = None,
         decoder_start: int | None = None,
     ) -> None:
-        """Write with a model whose documents begin with `decoder_start`, if they begin with a token."""
+        """Generate with a model whose documents begin with the token `decoder_start`, if there is one."""
         self.engine, self.decoder_start = engine, decoder_start
         self.defaults = GenerateConfig() if defaults is None else defaults
         self.spelling = tokenizer.spelling()
@@ -127,17 +127,17 @@ class Generation:
         self.never_chosen = list(tokenizer.special.never_chosen)
         self.rows: list[Row] = []
         self.most_read = sys.maxsize  # tokens of prompts in one step, rounded up to whole chunks; others wait
-        # Is given each context that has read its prompt, and each that nobody writes in any more.
+        # Gets each context that has read its prompt, and each that is no longer used.
         self.keep: Callable[[Context], None] | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to write."""
+        """Whether there is nothing to generate."""
         return not self.rows
 
     @property
     def num_texts(self) -> int:
-        """How many texts are being written."""
+        """The number of texts being generated."""
         return sum(len(row.continuations) for row in self.rows)
 
     def add(
@@ -147,10 +147,10 @@ class Generation:
         key: Sequence[int] = (),
         context: Context | None = None,
     ) -> list[Continuation]:
-        """Begin to continue a prompt; its first token is written as soon as it is read.
+        """Add a prompt; its first token is generated as soon as the prompt has been read.
 
-        The draws depend on the seed and the `key` alone. What a given context has read of the prompt already is
-        not read again, and the first continuation goes on in it.
+        Samples depend on the seed and the `key` alone. Tokens of the prompt that a given context already has are
+        not read again, and the first continuation uses it.
         """
         plan = make_plan(options, self.defaults)
         room = self.room(prompt, plan)
@@ -163,12 +163,12 @@ class Generation:
         return continuations
 
     def room(self, prompt: Sequence[int], plan: GeneratePlan) -> int:
-        """Return how many tokens may be written, or refuse a prompt that leaves no room."""
+        """Return how many tokens may be generated; refuse a prompt that leaves no room."""
         if not prompt:
             raise RequestError("A prompt needs at least one token.")
         if plan.slide:
             return plan.max_tokens
-        room = self.engine.max_positions - len(prompt) + 1  # the last token is written, but not read
+        room = self.engine.max_positions - len(prompt) + 1  # the last token is generated, but not read
         if room < 1:
             raise RequestError(
                 f"The prompt has {len(prompt):,} tokens, but the model's context holds "
@@ -178,12 +178,14 @@ class Generation:
         return min(plan.max_tokens, room)
 
     def new_row(self, prompt: Sequence[int], continuations: list[Continuation], context: Context | None) -> Row:
-        """Return the row of a request that joins."""
+        """Return the row of a new request."""
         if context is None:
             context = self.engine.new_context()
-        known = min(common_length(context.tokens, prompt), len(prompt) - 1)  # the last one's numbers are needed
+        known = min(
+            common_length(context.tokens, prompt), len(prompt) - 1
+        )  # the last token must be read for its logits
         if continuations[0].plan.prompt_scores:
-            known = 0  # and here those of all
+            known = 0  # all of them must be read
         context.cut(known)
         row = Row(context, [*prompt[known:]], continuations)
         if len(prompt) > self.engine.max_positions:
@@ -191,19 +193,19 @@ class Generation:
         return row
 
     def slide(self, row: Row) -> None:
-        """Make room in a context that is full."""
+        """Make room in a full context."""
         first = row.continuations[0].prompt[0]
         row.slide(max(2, self.engine.max_positions // 2), first == self.decoder_start)
 
     def remove(self, continuation: Continuation) -> None:
-        """Stop writing a text."""
+        """Stop generating a text."""
         for row in self.rows:
             row.continuations = [each for each in row.continuations if each is not continuation]
         self.keep_left(row.context for row in self.rows if not row.continuations)
         self.rows = [row for row in self.rows if row.continuations]
 
     def run(self, should_stop: ShouldStop | None = None) -> None:
-        """Write to the end, or raise `Stopped` when nobody waits for it any more."""
+        """Generate to the end; raise `Stopped` when `should_stop` says so."""
         while not self.is_idle:
             if should_stop is not None and should_stop():
                 raise Stopped
@@ -240,14 +242,14 @@ class Generation:
         return chosen
 
     def keep_prompts(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
-        """Keep the contexts of prompts that have just been read: others may begin like them."""
+        """Keep the contexts of prompts that have just been read, because others may begin like them."""
         if self.keep is not None:
             for row, _ in ready:
                 if not row.continuations[0].tokens:
                     self.keep(row.context.fork())
 
     def keep_left(self, contexts: Iterable[Context]) -> None:
-        """Keep contexts that nobody writes in any more: their conversations may go on."""
+        """Keep contexts that are no longer used, because their conversations may continue."""
         if self.keep is not None:
             for context in contexts:
                 self.keep(context)
@@ -261,7 +263,7 @@ class Generation:
         return [*hidden.split([len(chunk) for chunk in chunks])]
 
     def score_prompt(self, row: Row, hidden: Tensor) -> None:
-        """Note what the model thought of the prompt's tokens after those just read (n, d), where asked for."""
+        """Record the log-probabilities of the prompt's tokens after those just read (n, d), if requested."""
         first = row.continuations[0]
         begin = len(row.context.tokens) - len(hidden) + 1
         following = first.prompt[begin : begin + len(hidden)]
@@ -275,7 +277,7 @@ class Generation:
             each.prompt_scores += scores
 
     def write(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
-        """Let every continuation of these rows choose its next token after the row's hidden state (d,)."""
+        """Choose the next token of every continuation of these rows from the row's hidden state (d,)."""
         counts = torch.tensor([len(row.continuations) for row, _ in ready])
         log_probs = self.engine.log_probabilities(torch.stack([hidden for _, hidden in ready]))
         log_probs = log_probs.repeat_interleave(counts.to(log_probs.device), dim=0)
@@ -288,7 +290,7 @@ class Generation:
             each.write(token, log_probability, others, self.spelling[token])
 
     def allowed(self, log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
-        """Return the log-probabilities (R, V) to choose by: repetitions penalised, tokens that are no text out."""
+        """Return the log-probabilities (R, V) to choose by: repetitions penalised, special tokens excluded."""
         result = log_probs.clone()
         for row, each in zip(result, continuations, strict=True):
             if each.plan.repetition_penalty != 1:
@@ -299,7 +301,7 @@ class Generation:
 
 
 def choose_tokens(log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
-    """Return the next token (R,) of each continuation: a draw, or the most probable one."""
+    """Return the next token (R,) of each continuation: a sample, or the most probable one."""
     tokens = log_probs.argmax(dim=1)
     by_sampling: dict[Sampling, list[int]] = {}
     for place, each in enumerate(continuations):
@@ -312,7 +314,7 @@ def choose_tokens(log_probs: Tensor, continuations: Sequence[Continuation]) -> T
 
 
 def most_probable(log_probs: Tensor, counts: Sequence[int]) -> list[Alternatives]:
-    """Return so many of the most probable tokens of each row (R, V), and their log-probabilities."""
+    """Return the most probable tokens of each row (R, V), as many as `counts`, with their log-probabilities."""
     best, tokens = log_probs.topk(min(max(counts), log_probs.size(1)), dim=1)
     return [
         tuple(zip(row[:count], values[:count], strict=True))
@@ -321,6 +323,6 @@ def most_probable(log_probs: Tensor, counts: Sequence[int]) -> list[Alternatives
 
 
 def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many tokens two sequences begin with in common."""
+    """Return the length of the common prefix of two sequences."""
     pairs = zip(first, second, strict=False)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))

@@ -1,4 +1,4 @@
-"""Texts in, translations out: a model with its tokenizer."""
+"""The translator: from texts to translations with a model and its tokenizer."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from sixfold.text.protect import protect
 from sixfold.text.spelling import UNKNOWN
 from sixfold.text.words import Link
 
-ALIGNED_WIDTH = 8  # all attention maps of a pair take as much memory as so many hypotheses
+ALIGNED_WIDTH = 8  # all attention maps of a pair take as much memory as this many hypotheses
 FORCED = -1.5  # log-probability of a token on average, below which phrases were not written but forced
 DEFAULTS = SearchOptions()
-Texts = list[str] | tuple[str, ...]  # of which a string is none, unlike of Sequence[str]
+Texts = list[str] | tuple[str, ...]  # excludes a string, unlike Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Translation:
     """One translation of one text."""
 
     text: str
-    score: float  # log-probability divided by the length penalty: what the search maximised
+    score: float  # log-probability divided by the length penalty, which the search maximised
     log_probability: float
     num_tokens: int  # end token included
     is_cut: bool = False  # the output reached its length limit
-    source_is_cut: bool = False  # the input was longer than a model reads at once
+    source_is_cut: bool = False  # the input was truncated to the model's limit
     tokens: tuple[int, ...] = field(default=(), repr=False, compare=False)  # end token included
 
 
@@ -97,8 +97,8 @@ class Translator:
         for i, hypotheses in self.decoder.decode(ids, options, on_progress, first_place):
             if not hypotheses:
                 raise ConfigError(
-                    f"No translation of {texts[i][:40]!r} has all that is asked for and nothing forbidden.",
-                    "Forbid or require less, or allow a greater max-length.",
+                    f"No translation of {texts[i][:40]!r} contains everything required and nothing forbidden.",
+                    "Forbid or require less, or allow a larger max-length.",
                 )
             results[i] = [self.finish(hypothesis, is_cut[i]) for hypothesis in hypotheses]
         return results
@@ -112,7 +112,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return the best translation of each text, with its addresses, placeholders and tags unchanged."""
         if options.n_best > 1:
-            raise ConfigError("Spans are protected in one translation of each text.", "Leave out --n-best.")
+            raise ConfigError("--protect gives only one translation of each text.", "Leave out --n-best.")
         latest: dict[str, Translation] = {}
 
         def translate(given: Sequence[str], required: Sequence[tuple[str, ...]]) -> list[str]:
@@ -144,7 +144,7 @@ class Translator:
         options = replace(options, beam=options.beam or 1)
         if not self.decoder.plan(options).can_stream:
             raise ConfigError(
-                "Only one translation that is never revised can be shown as it is written.",
+                "Only a single translation, by greedy search or sampling, can be streamed.",
                 "Leave out n-best, and use beam 1 or sample.",
             )
         [ids], _ = self.encode([text])
@@ -271,7 +271,7 @@ def as_texts(texts: str | Texts) -> Texts:
 
 
 def refuse_one(texts: Sequence[str]) -> None:
-    """Refuse a string in the place of a list, which would be taken for a list of characters."""
+    """Refuse a string instead of a list, which would be read as a list of characters."""
     if isinstance(texts, str):
         raise ConfigError("Expected a list of texts, but got one text.", "Write it in brackets: [text]")
 

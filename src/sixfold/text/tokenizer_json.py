@@ -245,7 +245,7 @@ def word_piece(content: Mapping[str, Any], special: Mapping[str, int]) -> WordPi
         raise unsupported("WordPiece with other words than BERT's")
     unknown, inside = str(model["unk_token"]), str(model.get("continuing_subword_prefix", "##"))
     if unknown not in special or not inside:
-        raise damaged("WordPiece needs a special token for unknown words, and a sign of pieces inside a word.")
+        raise damaged("WordPiece needs a special token for unknown words, and a prefix of pieces inside a word.")
     lowercase, accents = normalizer.get("lowercase", True), normalizer.get("strip_accents")
     return WordPiece(
         unknown,

@@ -23,7 +23,7 @@ def careful_schedule(steps: int, minutes: float) -> dict[str, Json]:
 
 def explain_care(train: TrainConfig, score: str) -> Iterator[str]:
     """Yield how the base is kept from being forgotten; the score is what its validation text is measured in."""
-    yield f"learning rate {train.learning_rate:g}: larger steps make a model forget what it was trained on"
+    yield f"learning rate {train.learning_rate:g}: a higher one makes a model forget what it was trained on"
     yield train.summary
     yield "scores the base first, and keeps its weights unless a model scores at least as well"
     if train.max_forgetting:

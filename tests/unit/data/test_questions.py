@@ -50,7 +50,7 @@ def test_an_answer_is_found_where_it_really_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (squad(answers=[{"text": "1939", "answer_start": 3}]), "question 1: the answer '1939' does not stand"),
+        (squad(answers=[{"text": "1939", "answer_start": 3}]), "question 1: the answer '1939' does not occur"),
         (squad(answers=[{"text": "", "answer_start": 3}]), "an answer must have a text"),
         (squad(answers="1914"), "'answers' must be a list"),
         ('{"data": 3}', "'data' must be a list of objects"),

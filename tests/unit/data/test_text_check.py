@@ -186,8 +186,8 @@ def test_a_mixture_of_languages_is_told_and_not_removed(tmp_path: Path) -> None:
     assert [Path(file).name for file in finding.files] == ["text20.txt", "text21.txt", "text22.txt"]
     assert (finding.unit, finding.is_removed) == ("passages", False)
     assert report.facts[1:] == (
-        "scripts: Latin 96%, Cyrillic 4% (of 23 passages at even distances)",
-        "languages: en 87%, de 9%, ru 4% (of 23 passages at even distances)",
+        "scripts: Latin 96%, Cyrillic 4% (of 23 evenly spaced passages)",
+        "languages: en 87%, de 9%, ru 4% (of 23 evenly spaced passages)",
     )
 
 

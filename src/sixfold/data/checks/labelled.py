@@ -39,7 +39,7 @@ WIDENED = FaultKind(
     "span cuts a word", "A span begins or ends inside a word: it is widened to whole words.", is_removed=False
 )
 MOVED = FaultKind(
-    "answer elsewhere", "The answer does not stand where it is said to: the nearest place is taken.",
+    "answer elsewhere", "The answer is not at the stated position: the nearest occurrence is used.",
     is_removed=False,
 )  # fmt: skip
 RARE = 5  # examples of a label

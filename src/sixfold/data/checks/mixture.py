@@ -1,4 +1,4 @@
-"""Which scripts and languages a text is in, told from passages at even distances.
+"""Detect the scripts and languages of a text from evenly spaced passages.
 
 Languages are told by py3langid where it is installed; scripts need nothing.
 """
@@ -69,7 +69,7 @@ def shares(what: str, passages: Sequence[Passage], tell: Tell) -> tuple[list[str
     if not counts:
         return [], []
     parts = ", ".join(f"{name} {count / len(told):.0%}" for name, count in worth_saying(counts))
-    facts = [f"{what}: {parts} (of {len(told):,} passages at even distances)"]
+    facts = [f"{what}: {parts} (of {len(told):,} evenly spaced passages)"]
     usual, tally = counts.most_common(1)[0][0], FaultTally()
     for place, found in told:
         if found != usual:

@@ -206,7 +206,7 @@ def choice_of(surveyed: Survey[LabelledText], asked: Answers) -> Literal["one", 
         raise DataError(f"data.labels={asked}, but some texts have several labels or none.")
     if asked == "number" and not all(map(is_number, surveyed.labels)):
         odd = next(name for name in surveyed.labels if not is_number(name))
-        raise DataError(f"data.labels=number, but {odd!r:.40} is no number.")
+        raise DataError(f"data.labels=number, but {odd!r:.40} is not a number.")
     if asked != "number" and len(surveyed.labels) > MOST_CLASSES:
         raise DataError(
             f"There are {len(surveyed.labels):,} different labels; at most {MOST_CLASSES:,} can be learned.",
