@@ -28,7 +28,7 @@ class Conversations:
     """Conversations that can be read again and again: every `iter()` starts from the beginning."""
 
     inputs: tuple[Input, ...]
-    left_out: tuple[Path, ...] = ()  # files of folders that hold no text
+    left_out: tuple[Path, ...] = ()  # files of folders that are not text
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -48,7 +48,7 @@ class Columns:
 class LabelledTexts(ABC):
     """Labelled texts that can be read again and again: every `iter()` starts from the beginning."""
 
-    left_out: tuple[Path, ...] = ()  # files of folders that hold no text
+    left_out: tuple[Path, ...] = ()  # files of folders that are not text
 
     @property
     @abstractmethod

@@ -149,7 +149,7 @@ class Texts:
     """Documents that can be read repeatedly: every `iter()` starts from the beginning."""
 
     files: tuple[TextFile, ...]
-    left_out: tuple[Path, ...] = ()  # files of folders that hold no text
+    left_out: tuple[Path, ...] = ()  # files of folders that are not text
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -29,28 +29,28 @@ LENGTH_STEP = 8  # source lengths are padded to multiples of this
 class Engine(Protocol):
     """A model ready to decode."""
 
-    is_padded: bool  # the sources of a batch must have one padded length
+    is_padded: bool  # the sources of a batch must have the same padded length
 
     def start(self, sources: Sequence[list[int]], prompts: Sequence[list[int]]) -> Stepper:
-        """Read the sources, end tokens included, and the prompts, of one length, but for their last tokens.
+        """Read the sources, end tokens included, and the prompts (of equal length) except their last tokens.
 
         The first step of the stepper takes these last tokens.
         """
 
 
 def padded_length(length: int) -> int:
-    """Return the length to which a source of that many tokens, end token included, is padded."""
+    """Return the padded length of a source of `length` tokens, end token included."""
     return -(-length // LENGTH_STEP) * LENGTH_STEP
 
 
 def open_engine(models: Sequence[EncoderDecoder], special: SpecialIds, precision: Precision = "float32") -> Engine:
-    """Lay out a model for decoding, or several as one."""
+    """Lay out a model, or an ensemble, for decoding."""
     engines = [lay_out(model, special, precision) for model in models]
     return engines[0] if len(engines) == 1 else EnsembleEngine(engines, special.eos)
 
 
 def lay_out(model: EncoderDecoder, special: SpecialIds, precision: Precision) -> Engine:
-    """Lay out one model, on the compiled kernels where they support it."""
+    """Lay out one model, on the compiled kernels if they support it."""
     from sixfold.decode.kernel_engine import KernelEngine
     from sixfold.decode.torch_engine import TorchEngine
     from sixfold.kernels.decoding import find_kernels
@@ -63,7 +63,7 @@ def lay_out(model: EncoderDecoder, special: SpecialIds, precision: Precision) ->
 
 
 def prefill(stepper: Stepper, prompts: Sequence[list[int]]) -> list[float]:
-    """Feed a stepper the prompts but for their last tokens; return the log-probability of each after its first."""
+    """Feed a stepper the prompts except their last tokens; return each log-probability after the first token."""
     totals = [0.0] * len(prompts)
     for fed, following in pairwise(zip(*prompts, strict=True)):
         log_probs = stepper.step([*fed])
@@ -72,14 +72,14 @@ def prefill(stepper: Stepper, prompts: Sequence[list[int]]) -> list[float]:
 
 
 class EnsembleEngine:
-    """Several engines as one: their probabilities are averaged."""
+    """An ensemble of engines, whose probabilities are averaged."""
 
     def __init__(self, engines: Sequence[Engine], eos: int) -> None:
         self.engines, self.eos = engines, eos
         self.is_padded = any(engine.is_padded for engine in engines)
 
     def start(self, sources: Sequence[list[int]], prompts: Sequence[list[int]]) -> EnsembleStepper:
-        """Let every engine read the sources and the prompts."""
+        """Start every engine with the sources and the prompts."""
         first_tokens = [prompt[:1] for prompt in prompts]
         stepper = EnsembleStepper([engine.start(sources, first_tokens) for engine in self.engines], self.eos)
         stepper.prompt_log_probabilities = prefill(stepper, prompts)
@@ -87,7 +87,7 @@ class EnsembleEngine:
 
 
 class EnsembleStepper:
-    """Several steppers as a search sees one."""
+    """The steppers of an ensemble as one."""
 
     def __init__(self, steppers: Sequence[Stepper], eos: int) -> None:
         self.steppers, self.eos = steppers, eos

@@ -1,4 +1,4 @@
-"""Reasons to look at a translation twice, in plain words. No flag does not mean that a translation is right."""
+"""Quality warnings about translations, in words. A translation without a warning may still be wrong."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Literal
 
 from sixfold.text.words import words
 
-LONGEST_UNIT = 16  # words in a phrase whose repetition is looked for
-SHORT_UNIT, FEWEST_REPEATS = 2, 3  # a phrase of so few words may stand twice: hand in hand in …
-COPIED_WORDS, COPIED_SHARE = 4, 0.6  # so many words in a row as in the source, and which part of the translation
-SPELLED_OUT = 12  # up to here languages often write numbers as words
-CONFIDENT = 0.4  # the mean probability of a token (geometric) below which a translation is doubtful
+LONGEST_UNIT = 16  # maximum words of a repeated phrase
+SHORT_UNIT, FEWEST_REPEATS = 2, 3  # phrases this short may occur twice in a row: hand in hand in …
+COPIED_WORDS, COPIED_SHARE = 4, 0.6  # consecutive words as in the source, and the fraction of the translation
+SPELLED_OUT = 12  # up to this number languages often write words
+CONFIDENT = 0.4  # the geometric mean probability per token below which a translation is doubtful
 
-# Digits, grouped by signs that languages use in numbers; a plain space groups only by three.
+# Digits, grouped by characters that languages use in numbers; a plain space groups only by three.
 NUMBER = re.compile(r"\d++(?:[.,'’\u00a0\u202f]\d++)*+")
 GROUPED_BY_SPACES = re.compile(r"(?<![\d.,])(\d{1,3})((?: \d{3})++)(?!\d)")
 AFTERNOON = re.compile(r"(?<!\d)(1[01]|0?[1-9])((?:[:.]\d\d)?\s?p\.?m\b)", re.IGNORECASE)
@@ -28,7 +28,7 @@ Fault = Literal["repetition", "copied", "input_cut", "output_limit", "numbers", 
 
 @dataclass(frozen=True)
 class Flag:
-    """A reason to look twice."""
+    """A quality warning."""
 
     fault: Fault
     message: str
@@ -42,7 +42,7 @@ def find_flags(
     source_is_cut: bool = False,
     is_other_language: bool = True,
 ) -> list[Flag]:
-    """Return what is suspicious about a translation; `is_other_language` says that copying is not its job."""
+    """Return the warnings about a translation; `is_other_language` says that it should not copy the source."""
     found = []
     if source_is_cut:
         found.append(Flag("input_cut", "The input is longer than the model reads at once; its end is missing."))
@@ -55,12 +55,12 @@ def find_flags(
     if message := number_difference(source, target):
         found.append(Flag("numbers", message))
     if target and (probability := math.exp(mean_log_probability)) < CONFIDENT:
-        found.append(Flag("low_confidence", f"The model is unsure: {probability:.0%} a token on average."))
+        found.append(Flag("low_confidence", f"The model is unsure: {probability:.0%} per token on average."))
     return found
 
 
 def repeated_phrase(source: str, target: str) -> str:
-    """Return a phrase that stands several times in a row in the target, and not as often in the source."""
+    """Return a phrase that the target repeats more often in a row than the source."""
     source_words, target_words = word_texts(source), word_texts(target)
     for size in range(1, LONGEST_UNIT + 1):
         end, count = longest_run(target_words, size)
@@ -71,7 +71,7 @@ def repeated_phrase(source: str, target: str) -> str:
 
 
 def longest_run(items: Sequence[str], size: int) -> tuple[int, int]:
-    """Return where the longest run of one repeated stretch of this size ends, and how often it stands there."""
+    """Return where the longest run of a repeated phrase of this size ends, and its number of repetitions."""
     best_end, best, matching = 0, 0, 0
     for place in range(size, len(items)):
         matching = matching + 1 if items[place] == items[place - size] else 0
@@ -81,7 +81,7 @@ def longest_run(items: Sequence[str], size: int) -> tuple[int, int]:
 
 
 def word_texts(text: str) -> list[str]:
-    """Return the words of a text that have letters or digits, in small letters."""
+    """Return the words of a text that have letters or digits, in lowercase."""
     return [text[start:end].casefold() for start, end in words(text) if text[start].isalnum()]
 
 
@@ -100,7 +100,7 @@ def is_copied(source: str, target: str) -> bool:
 
 
 def number_difference(source: str, target: str) -> str:
-    """Return how the numbers differ, or nothing if they agree in some way of reading them.
+    """Return how the numbers differ, or an empty string if they agree in some reading.
 
     Points, commas and spaces are read as any language uses them, and times with and without "pm". Number words
     are not read: a small number that stands on one side only may be a word on the other.
@@ -131,7 +131,7 @@ def is_small(number: str) -> bool:
 
 
 def numbers(text: str) -> Counter[str]:
-    """Return the numbers of a text, written alike whatever their separators."""
+    """Return the numbers of a text in a normal form, whatever their separators."""
     joined = GROUPED_BY_SPACES.sub(lambda found: found[1] + found[2].replace(" ", ""), text)
     return Counter(plain(found.group()) for found in NUMBER.finditer(joined))
 
@@ -147,7 +147,7 @@ def single_numbers(text: str) -> Counter[str]:
 
 
 def plain(number: str) -> str:
-    """Return a number with a point for its decimals, if any, and no other sign."""
+    """Return a number with a decimal point, if it has decimals, and no other separators."""
     *groups, last = re.split(r"\D", "".join(map(western, number)))
     is_grouped = all(len(group) == 3 for group in [*groups[1:], last]) and groups and groups[0].lstrip("0")
     if not groups or (is_grouped and len(groups[0]) <= 3):
@@ -157,5 +157,5 @@ def plain(number: str) -> str:
 
 
 def western(sign: str) -> str:
-    """Return a digit of any script as one of ours, and other signs as they are."""
+    """Return a digit of any script as an ASCII digit, and other characters unchanged."""
     return str(unicodedata.digit(sign)) if sign.isdecimal() else sign

@@ -109,7 +109,7 @@ class Tokenizer:
         return self.spell(texts)
 
     def encode_with_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
-        """Return the token ids of several texts, and where each token stands in the raw text."""
+        """Return the token ids of several texts, and the position of each token in the raw text."""
         rows = self.encode_batch(texts)
         return [
             (row, token_spans(text, [self.spelled[token] for token in row], self.space_before))

@@ -17,7 +17,7 @@ from sixfold.data.even_sample import EvenSample
 PASSAGE_CHARACTERS = 400  # enough to tell a language by
 MOST_PASSAGES = 500
 FEWEST_LETTERS = 100  # of a passage: tables and code are in no language
-SURE = 0.9  # the probability from which a language counts as told
+SURE = 0.9  # the probability from which a language counts as detected
 SHOWN = 4
 WORTH_SAYING = 0.01  # of the passages
 
@@ -52,7 +52,7 @@ class Mixture:
             self.place, self.waiting, self.length = None, [], 0
 
     def told(self) -> tuple[list[str], list[Finding]]:
-        """Return what the text is in, in words, and the passages that are in something else than the most."""
+        """Return the scripts or languages of the text in words, and the passages in another one than most."""
         passages, language_of = self.sample.items, language_teller()
         scripts, in_other_scripts = shares("scripts", passages, script_of_passage)
         if language_of is None:
@@ -78,7 +78,7 @@ def shares(what: str, passages: Sequence[Passage], tell: Tell) -> tuple[list[str
         return facts, []
     kind = FaultKind(
         f"mixed {what}",
-        f"Of {len(told):,} passages looked at, so many are not in the {what.rstrip('s')} of the most: a small "
+        f"Of {len(told):,} passages examined, these are not in the most frequent {what.rstrip('s')}: a small "
         "model learns one better than several.",
         is_removed=False,
     )

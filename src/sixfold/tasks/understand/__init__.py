@@ -1,1 +1,1 @@
-"""Understand: labelled text in, an encoder-only model that sorts, tags, answers or compares out (BERT)."""
+"""Tasks for encoder-only models (BERT): classify, tag, answer and compare texts."""

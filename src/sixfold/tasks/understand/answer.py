@@ -123,7 +123,7 @@ class Answer(UnderstandTask[Question, AnswerRecipe]):
         return Answerer.load(opening.folder, opening.device, opening.precision)
 
     def describe(self, surveyed: Survey[Question], recipe: AnswerRecipe) -> Iterator[str]:
-        """Yield what there is to learn from."""
+        """Yield a description of the data."""
         yield from super().describe(surveyed, recipe)
         without = sum(not example.answers for example in surveyed.sample)
         if without:

@@ -1,4 +1,4 @@
-"""A question and a text in, the answer out, where it stands in the text."""
+"""Find the answer to a question in a text, with its position."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sixfold.tasks.understand.windows import Candidate, best_candidate, windows_
 
 @dataclass(frozen=True)
 class FoundAnswer:
-    """An answer: `context[start:end]` is what it says; an empty one says that the text has none."""
+    """An answer, which is `context[start:end]`; empty if the text has no answer."""
 
     text: str
     start: int
     end: int
-    probability: float  # that this rather than nothing answers the question
+    probability: float  # that the question has this answer rather than none
     is_cut: bool  # whether the end of the question was not read
 
 

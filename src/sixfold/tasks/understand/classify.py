@@ -161,7 +161,7 @@ class Classify(UnderstandTask[LabelledText, ClassifyRecipe]):
         return Classifier.load(opening.folder, opening.device, opening.precision)
 
     def describe(self, surveyed: Survey[LabelledText], recipe: ClassifyRecipe) -> Iterator[str]:
-        """Yield what there is to learn from, and what the labels are."""
+        """Yield a description of the data and its labels."""
         yield from super().describe(surveyed, recipe)
         yield said_of_labels(surveyed, choice_of(surveyed, recipe.data.labels))
 

@@ -1,4 +1,4 @@
-"""Texts with gaps in, what may stand in each gap out."""
+"""Fill the gaps in texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAP = "[MASK]"
 
 @dataclass(frozen=True)
 class Filling:
-    """A token that may stand in a gap, and how probable it is."""
+    """A token for a gap, with its probability."""
 
     text: str
     probability: float

@@ -88,7 +88,7 @@ class EncoderLearner(ABC):
         """Return the loss of the head's answers, summed over the targets."""
 
     def validator(self, corpus: Corpus, most: int | None = None) -> EncoderValidator:
-        """Return the validation of some held-out examples at even distances."""
+        """Return the validation of evenly spaced held-out examples."""
         count = min(len(corpus), most or self.num_validated)
         chosen = np.unique(np.linspace(0, len(corpus) - 1, count).round().astype(np.uint32))
         return EncoderValidator(self, corpus.read(chosen))

@@ -60,7 +60,7 @@ def from_scratch(
 
 
 def training(batch_tokens: int, rate: float, steps: int, minutes: float) -> dict[str, Json]:
-    """Return how to train so many steps, or minutes."""
+    """Return the training settings for a number of steps or minutes."""
     return {
         "batch_tokens": batch_tokens,
         "beta2": 0.98,
@@ -84,7 +84,7 @@ def is_worth_a_small_model(surveyed: Survey[Example], budget: float, epoch_token
 
 
 def usual_epochs(examples: int) -> float:
-    """Return how many passes to make where time is no matter: the fewer the examples, the more."""
+    """Return the epochs of a run without a time budget: the fewer the examples, the more."""
     return max(3.0, min(40.0, 20 * (5000 / examples) ** 0.5))
 
 

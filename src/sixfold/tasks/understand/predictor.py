@@ -1,4 +1,4 @@
-"""An encoder-only model of a folder, ready to answer: what classifiers, taggers and their kin share."""
+"""An opened encoder-only model: shared by classifiers, taggers and others."""
 
 from __future__ import annotations
 

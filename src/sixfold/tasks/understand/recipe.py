@@ -32,7 +32,7 @@ class EncoderModelConfig(EncoderOnlyArchitecture):
     """What is trained."""
 
     def config(self, vocabulary: int, pad_id: int, head: HeadName, labels: int) -> EncoderOnlyConfig:
-        """Return the configuration for so many tokens and labels."""
+        """Return the configuration for this vocabulary size and number of labels."""
         fields: dict[str, Any] = self.model_dump()
         return EncoderOnlyConfig(**fields, vocabulary=vocabulary, pad_id=pad_id, head=head, labels=labels)
 

@@ -100,7 +100,7 @@ class Tag(UnderstandTask[TaggedText, UnderstandRecipe]):
         return Tagger.load(opening.folder, opening.device, opening.precision)
 
     def describe(self, surveyed: Survey[TaggedText], recipe: UnderstandRecipe) -> Iterator[str]:
-        """Yield what there is to learn from, and which tags there are."""
+        """Yield a description of the data and its tags."""
         yield from super().describe(surveyed, recipe)
         what = "entities" if are_entities(surveyed.labels) else "words"
         kinds = {tag[2:] for tag in surveyed.labels if tag != "O"} if what == "entities" else set(surveyed.labels)

@@ -1,4 +1,4 @@
-"""Texts in, the tag of each word or the entities out, with where they stand in the raw text."""
+"""Tag the words of texts or find entities, with their positions in the raw text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TextToTag:
 
 @dataclass(frozen=True)
 class TaggedWord:
-    """A word, where it stands in the raw text, and its tag."""
+    """A word with its position in the raw text and its tag."""
 
     text: str
     start: int
@@ -38,7 +38,7 @@ class TaggedWord:
 
 @dataclass(frozen=True)
 class FoundEntity:
-    """An entity: `text[start:end]` of the raw text is what it says."""
+    """An entity, which is `text[start:end]` of the raw text."""
 
     text: str
     start: int

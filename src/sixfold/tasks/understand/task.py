@@ -110,7 +110,7 @@ class UnderstandTask(ABC, Generic[Example, AnyUnderstandRecipe]):
         """Return what a person gets of a model folder."""
 
     def describe(self, surveyed: Survey[Example], recipe: AnyUnderstandRecipe) -> Iterator[str]:  # noqa: ARG002
-        """Yield what there is to learn from."""
+        """Yield a description of the data."""
         yield f"{surveyed.num_examples:,} {self.examples}: {surveyed.described}"
 
     def concerns(self, surveyed: Survey[Example], recipe: AnyUnderstandRecipe) -> Iterator[str]:  # noqa: ARG002
