@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 
 from sixfold.cli.flags import AsJson, Device, Set
 from sixfold.cli.label_scores import evaluate_labelled, labels_texts
-from sixfold.cli.output import print_table
+from sixfold.cli.output import print_table, write_lines
 from sixfold.cli.set_option import read_languages
 from sixfold.cli.text_scores import continues_text, evaluate_files, refuse_for_texts
 from sixfold.errors import ConfigError
@@ -77,13 +76,7 @@ def evaluate(
     if against is not None:
         second = translations(against, pairs, beam, device, protect, f"translating with {against}")
         comparison = compared(second, first, references, lowercase)
-    if as_json:
-        content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
-        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
-        return
-    print_evaluation(evaluation)
-    if comparison is not None:
-        typer.echo(comparison.sentence)
+    show(evaluation, comparison, as_json)
 
 
 def sides(files: Sequence[str]) -> tuple[str, str | None]:
@@ -112,6 +105,17 @@ def compared(baseline: System, system: System, references: Sequence[str], lowerc
 
     with progress("comparing", unit="samples") as on_progress:
         return compare(baseline, system, references, lowercase, on_progress=on_progress)
+
+
+def show(evaluation: Evaluation, comparison: BootstrapComparison | None, as_json: bool) -> None:
+    """Print the metrics, and the answer of a comparison."""
+    if as_json:
+        content = {**asdict(evaluation), "comparison": asdict(comparison) if comparison else None}
+        write_lines([json.dumps(content, ensure_ascii=False)])
+        return
+    print_evaluation(evaluation)
+    if comparison is not None:
+        typer.echo(comparison.sentence)
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
