@@ -15,7 +15,7 @@ Command = Callable[..., tuple[int, str, str]]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 NAMES = sorted(COMMANDS)
 MOST_FLAGS, MOST_OF_GENERATE = 12, 16
-SETTABLE = {"check", "evaluate", "generate", "train", "plan", "translate", "score", "serve"}
+SETTABLE = {"check", "evaluate", "generate", "train", "plan", "translate", "score", "serve", "explain"}
 every_command = pytest.mark.parametrize("name", NAMES)
 
 

@@ -173,7 +173,7 @@ def test_a_fine_tuning_says_what_it_chose_and_how_it_compares_with_its_base(
         "the base",
     ):
         assert words in messages
-    assert "co-occurrence initialisation" in messages
+    assert "word co-occurrence" in messages
 
 
 # What is refused, and leaves nothing behind
@@ -187,7 +187,7 @@ def test_a_fine_tuning_says_what_it_chose_and_how_it_compares_with_its_base(
         (["a.en", "--task", "translate"], "was given alone"),
         (["a.en", "a.en"], "as source and as target"),
         (["a.en", "short.de"], "same number of lines"),
-        (["short.en", "short.de"], "There are 3 pairs"),
+        (["short.en", "short.de"], "There are only 3 pairs"),
         (["a.en", "a.de", "--set", "train.stepps=1"], "hint: Did you mean steps?"),
         (["a.en", "a.de", "--set", "train.steps=many"], "train.steps cannot be 'many'"),
         (["a.en", "a.de", "--set", "train.steps"], "--set takes part.key=value"),
