@@ -80,7 +80,7 @@ def test_a_configuration_changed_on_purpose_can_be_used_without_its_digest(folde
     path.write_text(json.dumps(content))
     with pytest.raises(ModelFolderError, match="changed or damaged") as refused:
         sixfold.load(folder, "cpu")
-    assert 'deletes "sixfold.json" from its files' in refused.value.hint
+    assert 'delete "sixfold.json" from its "files"' in refused.value.hint
     del content["files"]["sixfold.json"]
     path.write_text(json.dumps(content))
     assert sixfold.load(folder, "cpu").decode.beam == 2
