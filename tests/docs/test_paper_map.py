@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sixfold.cli import app
+from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.recipe import gather_overrides, make_recipe, shipped_recipes
 
@@ -98,7 +99,7 @@ def test_every_row_of_its_tables_is_a_run_that_can_be_asked_for(cited: str) -> N
 
 
 def test_every_setting_that_it_cites_exists() -> None:
-    known = TranslateRecipe.known()
+    known = {part: {*keys, *GenerateRecipe.known()[part]} for part, keys in TranslateRecipe.known().items()}
     for cited, _ in CITATIONS:
         if IS_SETTING.fullmatch(cited):
             part, key = cited.partition("=")[0].split(".")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -139,6 +142,41 @@ def test_conversations_that_are_longer_than_a_row_are_left_out_and_counted(tmp_p
     file.write_text(file.read_text() + long + long)
     _, corpora = prepared(tmp_path, file, context=128)
     assert corpora.warnings == ("left out 2 conversations: longer than 128 tokens (the first on line 601)",)
+
+
+CHILD = """
+import resource, sys
+from pathlib import Path
+from sixfold.tasks.generate import Generate
+from sixfold.training.recipe import make_recipe
+from sixfold.training.task import Given
+
+sys.modules["sixfold.tasks.generate.survey"].SAMPLE_STRETCHES = 200  # less than either file has
+
+def prepare(name):
+    task, overrides = Generate(), {"data": {"context": 64, "vocabulary": 300}}
+    examples = task.read([Path(name)], overrides)
+    survey = task.survey(examples, 1, lambda _: None)
+    recipe = make_recipe(task.recipe, overrides)
+    given = Given(examples, None, survey, recipe, task.fit(survey, recipe, None))
+    return survey.num_characters, len(task.prepare(Path(name + ".data"), given, lambda _: None).train())
+
+prepare("short.txt.gz")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(*prepare("long.txt.gz"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_line_without_end_is_trained_on_in_bounded_memory(tmp_path: Path) -> None:
+    for name, blocks in (("short", 4), ("long", 16)):
+        with gzip.open(tmp_path / f"{name}.txt.gz", "wb", compresslevel=1) as file:
+            for _ in range(blocks):
+                file.write(b"one long line " * 37_500)
+    done = subprocess.run([sys.executable, "-c", CHILD], cwd=tmp_path, capture_output=True, text=True)
+    characters, rows, grown = map(int, done.stdout.split())
+    assert characters == 16 * 525_000
+    assert rows > 16 * 525_000 / 64 / 14
+    assert grown < 30_000  # kB: six more MB in one line do not matter
 
 
 def test_text_and_conversations_are_not_mixed(tmp_path: Path) -> None:
