@@ -1,7 +1,10 @@
-"""Sixfold: two text files in, your own translation model out.
+"""Sixfold: train and run your own Transformer on your own data.
 
-    sixfold.train(["train.en", "train.de"], "model")
+    sixfold.train(["train.en", "train.de"], "model")        # pairs: it translates
     sixfold.load("model").translate(["A man is sleeping."])
+
+    sixfold.train("books", "writer")                        # plain text or conversations: it continues text
+    sixfold.load("writer").generate("Once upon a time")
 
 `sixfold.nn` has the blocks of the Transformer, `sixfold.explain` shows what a model did.
 

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from sixfold.cli import app
+from sixfold.tasks.generate.recipe import GenerateRecipe
 from sixfold.tasks.translate.recipe import TranslateRecipe
 from sixfold.training.recipe import make_recipe, read_recipe
 
@@ -80,12 +81,13 @@ def test_every_path_that_the_contributors_are_told_exists() -> None:
         assert any((home / path).exists() for home in (ROOT, ROOT / "src" / "sixfold")), path
 
 
-def test_the_recipe_of_the_documents_is_a_recipe(tmp_path: Path) -> None:
-    [shown] = re.findall(r"```yaml\n(data:.*?)```", (ROOT / "docs" / "commands.md").read_text("utf-8"), re.DOTALL)
-    (tmp_path / "shown.yaml").write_text(shown, encoding="utf-8")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a key of an earlier version
-        make_recipe(TranslateRecipe, read_recipe(TranslateRecipe, str(tmp_path / "shown.yaml")))
+def test_the_recipes_of_the_documents_are_recipes(tmp_path: Path) -> None:
+    shown = re.findall(r"```yaml\n(data:.*?)```", (ROOT / "docs" / "commands.md").read_text("utf-8"), re.DOTALL)
+    for recipe, content in zip((TranslateRecipe, GenerateRecipe), shown, strict=True):
+        (tmp_path / "shown.yaml").write_text(content, encoding="utf-8")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a key of an earlier version
+            make_recipe(recipe, read_recipe(recipe, str(tmp_path / "shown.yaml")))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

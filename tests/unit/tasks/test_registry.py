@@ -22,6 +22,14 @@ CONTENTS = {
     "either.jsonl": '{"text": "one", "german": "eins"}\n',
     "talk.jsonl": '{"prompt": "one", "response": "two"}\n',
     "messages.jsonl": '{"messages": [{"role": "user", "content": "one"}]}\n',
+    "reviews.csv": "text,label\nA fine film,good\nA dull film,bad\n",
+    "premises.tsv": "premise\thypothesis\tlabel\nIt rains\tIt is wet\tyes\nIt rains\tIt is dry\tno\n",
+    "words.conll": "Ann B-PER\nsleeps O\n\nBob B-PER\nruns O\n",
+    "spans.jsonl": '{"text": "Ann sleeps", "spans": [{"start": 0, "end": 3, "label": "PER"}]}\n',
+    "squad.json": '{"version": "1.1", "data": [{"title": "t", "paragraphs": []}]}',
+    "questions.jsonl": '{"question": "Who?", "context": "Ann.", "answers": {"text": ["Ann"], "answer_start": [0]}}\n',
+    "classes/good/a.txt": "A fine film\n",
+    "classes/bad/b.txt": "A dull film\n",
     "books/a.txt": "one\n",
     "books/b.txt": "two\n",
     "memories/a.tsv": "one\teins\n",
@@ -45,6 +53,13 @@ SAID = {  # the table of docs/commands.md
     "texts.jsonl more.jsonl": "generate",
     "talk.jsonl": "generate",
     "talk.jsonl messages.jsonl": "generate",
+    "reviews.csv": "classify",
+    "premises.tsv": "classify",
+    "words.conll": "tag",
+    "spans.jsonl": "tag",
+    "squad.json": "answer",
+    "questions.jsonl": "answer",
+    "classes": "generate classify",
     "either.jsonl": "translate generate",
     "both": "translate generate",
 }
@@ -54,7 +69,7 @@ SAID = {  # the table of docs/commands.md
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file of every kind, in which to work."""
     for name, content in CONTENTS.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(content)
     monkeypatch.chdir(tmp_path)
     return tmp_path
