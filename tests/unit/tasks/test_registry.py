@@ -27,7 +27,7 @@ CONTENTS = {
     "words.conll": "Ann B-PER\nsleeps O\n\nBob B-PER\nruns O\n",
     "spans.jsonl": '{"text": "Ann sleeps", "spans": [{"start": 0, "end": 3, "label": "PER"}]}\n',
     "squad.json": '{"version": "1.1", "data": [{"title": "t", "paragraphs": []}]}',
-    "questions.jsonl": '{"question": "Who?", "context": "Ann.", "answers": {"text": ["Ann"], "answer_start": [0]}}\n',
+    "questions.jsonl": '{"question": "Who?", "context": "Ann", "answers": {"text": ["Ann"], "answer_start": [0]}}',
     "classes/good/a.txt": "A fine film\n",
     "classes/bad/b.txt": "A dull film\n",
     "books/a.txt": "one\n",
