@@ -47,6 +47,14 @@ TEXT_SETTINGS = (
     "train.valid_tokens=256", "train.patience=0",
 )  # fmt: skip
 
+ENCODER_SETTINGS = (
+    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0.1",
+    "data.vocabulary=300", "data.max_tokens=32",
+    "train.steps=60", "train.checkpoint_every=5", "train.warmup_steps=10", "train.batch_tokens=256",
+    "train.learning_rate=0.002", "train.average=5", "train.ema=0.99", "train.dropout_warmup=0.5",
+    "train.patience=0",
+)  # fmt: skip
+
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -187,6 +195,30 @@ def text_corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def encoder_corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Number words with labels, with tags, with questions, and as plain text, by the task that learns them."""
+    folder, draw = tmp_path_factory.mktemp("encoders"), random.Random(5)
+    sayings = [draw.choices(ENGLISH, k=draw.randint(3, 9)) for _ in range(200)]
+    asked = [
+        {
+            "question": "the first?",
+            "context": " ".join(words),
+            "answers": [{"text": words[0], "answer_start": 0}],
+        }
+        for words in sayings
+    ]
+    contents = {
+        "classify": "text,label\n" + "".join(f"{' '.join(words)},{words[0]}\n" for words in sayings),
+        "tag": "".join("".join(f"{word}\t{word[0]}\n" for word in words) + "\n" for words in sayings),
+        "answer": "".join(json.dumps(row) + "\n" for row in asked),
+        "fill": "\n".join(" ".join(words) for words in 5 * sayings),  # stretches of it are long
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return {name: folder / name for name in contents}
+
+
+@pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
     """What a child needs to find the package."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -253,6 +285,12 @@ def options() -> list[str]:
 def text_settings() -> tuple[str, ...]:
     """The settings of a run on text that is quick and leaves nothing out."""
     return TEXT_SETTINGS
+
+
+@pytest.fixture(scope="session")
+def encoder_settings() -> tuple[str, ...]:
+    """The settings of a run of an encoder that is quick and leaves nothing out."""
+    return ENCODER_SETTINGS
 
 
 @pytest.fixture(scope="session")

@@ -93,11 +93,37 @@ def test_a_run_on_text_killed_at_random_moments_ends_with_the_same_bits(
     kind: str,
 ) -> None:
     own = ("data.crosses_documents=false",) if kind == "documents" else ()
-    draw, whole, run = random.Random(seed), make_run(tmp_path / "whole"), make_run(tmp_path / "model")
-    arguments, options = (text_corpora[kind], run.folder), {"settings": [*text_settings, *own]}
-    sixfold.train(text_corpora[kind], whole.folder, **options)
+    options = {"settings": [*text_settings, *own]}
+    kill_and_resume(text_corpora[kind], make_run, tmp_path, nursery, random.Random(seed), options)
+
+
+@pytest.mark.parametrize("task", ["classify", "tag", "answer", "fill"])
+def test_a_run_of_an_encoder_killed_at_random_moments_ends_with_the_same_bits(
+    tmp_path: Path,
+    encoder_corpora: dict[str, Path],
+    encoder_settings: tuple[str, ...],
+    nursery: ForkServerContext,
+    make_run: type[Run],
+    seed: int,
+    task: str,
+) -> None:
+    options = {"settings": encoder_settings, "task": task}
+    kill_and_resume(encoder_corpora[task], make_run, tmp_path, nursery, random.Random(seed), options)
+
+
+def kill_and_resume(
+    corpus: Path,
+    make_run: type[Run],
+    folder: Path,
+    nursery: ForkServerContext,
+    draw: random.Random,
+    options: dict[str, Any],
+) -> None:
+    """Train to the end, and again with kills between; compare the two bit by bit."""
+    whole, run = make_run(folder / "whole"), make_run(folder / "model")
+    sixfold.train(corpus, whole.folder, **options)
     assert len(set(whole.losses())) == LAST_STEP
-    killed = 0
+    arguments, killed = (corpus, run.folder), 0
     for _ in range(NUM_KILLS):
         seen = run.saved_steps()[-1] if run.folder.exists() else 0
         process = nursery.Process(target=sixfold.train, args=arguments, kwargs=options)

@@ -21,11 +21,21 @@ LONGEST_NAME = 16  # of a label in the confusion matrix
 
 
 def labels_texts(model: Path) -> str:
-    """Return the task of a folder whose model labels texts or words, or nothing."""
+    """Return the task of a folder whose model labels texts or words, or nothing; refuse other encoders."""
+    task = task_of(model)
+    if task in ("answer", "fill"):
+        raise ConfigError(
+            f"{model} has a model for the task {task!r}, which `evaluate` does not score.",
+            "Its score on held-out examples stands in its README.md, or train with --valid FILE.",
+        )
+    return task if task in ("classify", "tag") else ""
+
+
+def task_of(model: Path) -> str:
+    """Return the task of a model folder, or nothing for a file."""
     from sixfold.models.folder import load_info
 
-    task = load_info(model).task if model.is_dir() else ""
-    return task if task in ("classify", "tag") else ""
+    return load_info(model).task if model.is_dir() else ""
 
 
 def evaluate_labelled(
@@ -41,6 +51,10 @@ def evaluate_labelled(
 
     if given := [flag for flag, value in flags.items() if value]:
         raise ConfigError(f"{given[0]} is for translation; this model labels texts.", "Leave it out.")
+    if against and task_of(against) != task_of(model):
+        raise ConfigError(
+            f"{against} is no model for the task {task_of(model)!r}.", "--against takes a model of the same task."
+        )
     found = evaluated(model, files, device)
     other = evaluated(against, files, device) if against else None
     sentence = compared(found, other) if other else None

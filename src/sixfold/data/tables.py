@@ -7,6 +7,7 @@ quotes; quotes in TSV are text like any other.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,8 +166,8 @@ def is_name(cell: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number in digits."""
-    return NUMBER.fullmatch(text) is not None
+    """Return whether a text is a number in digits, and not too large to be counted with."""
+    return NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
 
 
 def text_of_cell(row: Row, name: str) -> str:

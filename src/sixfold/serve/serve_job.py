@@ -25,4 +25,7 @@ def open_job(start: Start) -> Job:
         return TranslateJob(translate.load(origin.folder, origin.device, precision=origin.precision))
     if task == "generate":
         return GenerateJob(generate.load(origin.folder, origin.device, origin.precision), **start.limits)
-    raise ModelFolderError(f"{origin.folder} has a model for the task {task!r}, which cannot be served.")
+    raise ModelFolderError(
+        f"{origin.folder} has a model for the task {task!r}, which cannot be served.",
+        f"sixfold {task} {origin.folder}",
+    )

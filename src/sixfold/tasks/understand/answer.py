@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sixfold.data.checks.labelled import MOVED, Labelled
 from sixfold.data.content import kinds_of
+from sixfold.data.hash_sets import hash_texts
 from sixfold.data.questions import Question, Questions, open_questions
 from sixfold.data.shards import Columns, Record, Records, Values, token_type
 from sixfold.evaluate.answers import exact_match, word_f1
@@ -103,7 +104,7 @@ class Answer(UnderstandTask[Question, AnswerRecipe]):
     def columns(self, processor: EncoderProcessor) -> Columns:
         """Return what is learned of a window, and what its answer is compared with."""
         tokens = token_type(processor.tokenizer.vocabulary)
-        return {"tokens": tokens, "types": "|u1", "bounds": "<i4", "spans": "<i4", "asked": "<i8", "json": "|u1"}
+        return {"tokens": tokens, "types": "|u1", "bounds": "<i4", "spans": "<i4", "asked": "<u8", "json": "|u1"}
 
     def encode(self, examples: Sequence[Question], processor: EncoderProcessor) -> Iterator[tuple[Record, bool]]:
         """Yield the windows over the text of each question."""
@@ -144,7 +145,7 @@ def columns_of(example: Question, window: Window, told: dict[str, Any]) -> dict[
         "types": window.row.types,
         "bounds": list(bounds_of(window, answer)),
         "spans": spans,
-        "asked": [example.line],
+        "asked": hash_texts([f"{example.line}\0{example.question}\0{example.context}"]),
         "json": np.frombuffer(content, dtype=np.uint8),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from sixfold.callbacks import OnProgress
 from sixfold.data.checks.labelled import Labelled
 from sixfold.data.content import kinds_of
 from sixfold.data.labelled import Columns, LabelledText, LabelledTexts, is_folder_of_classes, open_labelled
@@ -27,14 +29,15 @@ from sixfold.tasks.understand.learner import EncoderLearner
 from sixfold.tasks.understand.processor import EncoderProcessor
 from sixfold.tasks.understand.recipe import EncodedData, UnderstandRecipe, UnderstandTrainConfig
 from sixfold.tasks.understand.survey import Survey
-from sixfold.tasks.understand.task import UnderstandTask
+from sixfold.tasks.understand.task import Examples, UnderstandTask
 from sixfold.training.base import Base
 from sixfold.training.task import Batch, Inputs, Opening, Published, Sample, Scores
 
 if TYPE_CHECKING:
     from sixfold.tasks.understand.classifier import Classifier
 
-Answers = Literal["auto", "one", "several", "number"]
+Choice = Literal["one", "several", "number"]
+Answers = Choice | Literal["auto"]
 
 MOST_CLASSES = 1000
 MOST_WHOLE_NUMBERS = 20  # different ones: with more, numbers are amounts and no classes
@@ -95,9 +98,13 @@ class Classify(UnderstandTask[LabelledText, ClassifyRecipe]):
         return example.labels
 
     def stratum_of(self, example: LabelledText) -> str:
-        """Return the label; amounts are of one kind."""
-        first = example.labels[0] if example.labels else ""
-        return "" if is_number(first) and "." in first else first
+        """Return the label."""
+        return example.labels[0] if example.labels else ""
+
+    def survey(self, examples: Examples[LabelledText], seed: int, on_progress: OnProgress) -> Survey[LabelledText]:
+        """Look at all examples once; texts with amounts are of one kind, however many amounts there are."""
+        found = super().survey(examples, seed, on_progress)
+        return replace(found, strata=np.zeros_like(found.strata)) if are_amounts(found) else found
 
     def checked(self, example: LabelledText) -> Labelled:
         """Return what the check looks at."""
@@ -196,23 +203,39 @@ class Classify(UnderstandTask[LabelledText, ClassifyRecipe]):
         )  # fmt: skip
 
 
-def choice_of(surveyed: Survey[LabelledText], asked: Answers) -> Literal["one", "several", "number"]:
+def choice_of(surveyed: Survey[LabelledText], asked: Answers) -> Choice:
     """Return what the labels are: as asked, or as they look."""
-    several = surveyed.labels.total() != surveyed.num_examples
-    if asked == "auto":
-        chosen = "several" if several or has_lists(surveyed) else "number" if are_amounts(surveyed) else "one"
-        return cast("Literal['one', 'several', 'number']", chosen)
-    if asked != "several" and (several or has_lists(surveyed)):
-        raise DataError(f"data.labels={asked}, but some texts have several labels or none.")
-    if asked == "number" and not all(map(is_number, surveyed.labels)):
-        odd = next(name for name in surveyed.labels if not is_number(name))
-        raise DataError(f"data.labels=number, but {odd!r:.40} is not a number.")
-    if asked != "number" and len(surveyed.labels) > MOST_CLASSES:
+    if not surveyed.labels:
+        raise DataError("No text has a label.", "Is data.label the right column?")
+    several = surveyed.labels.total() != surveyed.num_examples or has_lists(surveyed)
+    if asked != "auto":
+        refuse_other_labels(surveyed, asked, several)
+        chosen: Choice = asked
+    else:
+        chosen = "several" if several else "number" if are_amounts(surveyed) else "one"
+    if chosen == "one" and len(surveyed.labels) == 1:
+        [name] = surveyed.labels
+        raise DataError(
+            f"All texts have the label {name!r:.40}, so that there is nothing to tell apart.",
+            "Give texts with at least two labels.",
+        )
+    if chosen != "number" and len(surveyed.labels) > MOST_CLASSES:
         raise DataError(
             f"There are {len(surveyed.labels):,} different labels; at most {MOST_CLASSES:,} can be learned.",
             "Is data.label the right column?",
         )
-    return asked
+    return chosen
+
+
+def refuse_other_labels(surveyed: Survey[LabelledText], asked: Choice, several: bool) -> None:
+    """Raise if the labels are not what they are said to be."""
+    if asked != "several" and several:
+        raise DataError(
+            f"data.labels={asked}, but some texts have several labels or none.", "Leave data.labels out."
+        )
+    odd = next((name for name in surveyed.labels if not is_number(name)), None)
+    if asked == "number" and odd is not None:
+        raise DataError(f"data.labels=number, but {odd!r:.40} is not a number.", "Is data.label the right column?")
 
 
 def has_lists(surveyed: Survey[LabelledText]) -> bool:
@@ -244,17 +267,26 @@ def said_of_labels(surveyed: Survey[LabelledText], choice: str) -> str:
 
 def label_values(example: LabelledText, labels: Labels) -> list[float] | list[int]:
     """Return the numbers of an example's labels, or what its number is on the scale that is learned."""
+    if labels.choice != "several" and len(example.labels) != 1:
+        raise unlike_training(example, f"has {len(example.labels)} labels, not one", "Give each text one label.")
     if labels.choice == "number":
         [number] = example.labels
+        if not is_number(number):
+            raise unlike_training(example, f"has {number!r:.40}, not a number", "Is data.label the right column?")
         return [(float(number) - labels.mean) / labels.deviation]
     places = {name: place for place, name in enumerate(labels.names)}
-    unknown = [name for name in example.labels if name not in places]
-    if unknown:
-        raise DataError(
-            f"Line {example.line:,} has the label {unknown[0]!r:.40}, which the training examples do not have.",
+    if unknown := [name for name in example.labels if name not in places]:
+        raise unlike_training(
+            example,
+            f"has the label {unknown[0]!r:.40}, which no training example has",
             "Train on examples of every label, or take this one out.",
         )
     return [places[name] for name in example.labels]
+
+
+def unlike_training(example: LabelledText, found: str, hint: str) -> DataError:
+    """Return the error for a validation example: what all training examples have is known."""
+    return DataError(f"Line {example.line:,} of the validation examples, {example.text!r:.40}, {found}.", hint)
 
 
 class ClassifyLearner(EncoderLearner):
@@ -274,9 +306,8 @@ class ClassifyLearner(EncoderLearner):
         del seed  # nothing is random
         if self.choice == "several":
             return {"labels": torch.from_numpy(marks(records.values, self.num_labels))}, len(records.ids)
-        return {"labels": torch.from_numpy(np.concatenate([each["labels"] for each in records.values]))}, len(
-            records.ids
-        )
+        labels = np.concatenate([record["labels"] for record in records.values])
+        return {"labels": torch.from_numpy(labels)}, len(records.ids)
 
     def loss_of(self, answers: Tensor, batch: Batch) -> Tensor:
         """Return the cross-entropy of labels, of each label alone, or the squared error."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sixfold.callbacks import OnProgress
-from sixfold.data.labelled import LabelledTexts
+from sixfold.data.labelled import LabelledText, LabelledTexts
+from sixfold.data.tables import is_number
 from sixfold.data.tagged import TaggedTexts, are_entities, entities_of
-from sixfold.errors import DataError
+from sixfold.errors import ConfigError, DataError
 from sixfold.evaluate.calibration import expected_calibration_error
 from sixfold.evaluate.classification import (
     LabelScore,
@@ -22,10 +24,13 @@ from sixfold.evaluate.classification import (
 from sixfold.evaluate.entities import score_entities
 from sixfold.evaluate.metrics import Metric
 from sixfold.evaluate.paired_tests import mcnemar, randomised_f1, said
+from sixfold.models.folder import Labels
 from sixfold.tasks.understand.classifier import Classification, Classifier
 from sixfold.tasks.understand.tagger import Tagger, TextToTag
 
 Marks = NDArray[np.bool_]
+
+OTHER_LABELS = "Give texts that are labelled as those that it was trained on."
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,38 @@ def evaluate_classifier(
     model: Classifier, name: str, examples: LabelledTexts, on_progress: OnProgress
 ) -> UnderstandEvaluation:
     """Score a classifier on labelled texts."""
-    texts = list(examples)
-    if not texts:
-        raise DataError("There are no texts to evaluate on.")
+    texts = read_all(examples)
+    refuse_other_labels(model.labels, texts)
     seconds = [each.second for each in texts if each.second is not None]
     found = model.classify([each.text for each in texts], seconds or None, on_progress)
     if model.labels.choice == "number":
         return evaluate_numbers(name, found, [float(each.labels[0]) for each in texts])
     return evaluate_labels(model, name, found, [each.labels for each in texts])
+
+
+def read_all(examples: LabelledTexts | TaggedTexts) -> list[Any]:
+    """Return all examples; there must be one."""
+    if texts := list(examples):
+        return texts
+    raise DataError(f"{', '.join(map(str, examples.paths))}: there are no examples.", "Give some to evaluate on.")
+
+
+def refuse_other_labels(own: Labels, texts: Sequence[LabelledText]) -> None:
+    """Raise if texts are not labelled as a model labels them: no score would mean anything."""
+    odd = next((each for each in texts if own.choice != "several" and len(each.labels) != 1), None)
+    if odd is not None:
+        problem = f"Line {odd.line:,}, {odd.text!r:.40}, has {len(odd.labels)} labels; the model gives a text one."
+        raise DataError(problem, OTHER_LABELS)
+    found = {label for each in texts for label in each.labels}
+    if own.choice == "number":
+        word = next((label for label in found if not is_number(label)), None)
+        if word is not None:
+            raise DataError(f"The model predicts numbers, but {word!r:.40} is not a number.", OTHER_LABELS)
+    elif found and found.isdisjoint(own.names):
+        shown = ", ".join(own.names[:5]) + (", …" if len(own.names) > 5 else "")
+        raise DataError(
+            f"The model knows none of these labels, such as {min(found)!r:.40}; it knows: {shown}.", OTHER_LABELS
+        )
 
 
 def evaluate_numbers(
@@ -116,9 +145,7 @@ def evaluate_tagger(
     model: Tagger, name: str, examples: TaggedTexts, on_progress: OnProgress
 ) -> UnderstandEvaluation:
     """Score a tagger on tagged texts; words that it does not read are wrong."""
-    texts = list(examples)
-    if not texts:
-        raise DataError("There are no texts to evaluate on.")
+    texts = read_all(examples)
     found = model.tag_words([TextToTag(each.text, each.words) for each in texts], on_progress)
     expected = [each.tags for each in texts]
     predicted = [
@@ -161,6 +188,13 @@ def join(found: Sequence[Found]) -> Found:
 
 def compared(first: UnderstandEvaluation, second: UnderstandEvaluation) -> str:
     """Say whether the first model is better than the second on the same examples."""
+    if first.primary.name != second.primary.name:
+        raise ConfigError(
+            f"{first.name} is measured by {first.primary.name}, {second.name} by {second.primary.name}.",
+            "--against takes a model of the same kind.",
+        )
+    if not first.outcomes:
+        raise ConfigError("--against cannot compare models that predict numbers.", "Evaluate each alone.")
     counts, others = (np.array(each.outcomes, dtype=np.int64) for each in (first, second))
     answers_once = first.primary.name == "accuracy" and bool(first.confusion)
     chance = mcnemar(counts[:, 0] > 0, others[:, 0] > 0) if answers_once else randomised_f1(counts, others)

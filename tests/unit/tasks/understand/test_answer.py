@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sixfold
+from sixfold.data.questions import Question
 from sixfold.evaluate.answers import exact_match, word_f1
+from sixfold.tasks.understand.answer import columns_of
 from sixfold.tasks.understand.answerer import Answerer
 from sixfold.tasks.understand.windows import best_candidate, bounds_of, windows_of
 from sixfold.text import Tokenizer
@@ -44,6 +46,18 @@ def test_the_best_stretch_begins_before_it_ends_and_stands_in_the_text() -> None
     assert found is not None
     assert (found.start, found.end, found.score, found.no_answer) == (9, 12, 9, 16) or found.end == 8
     assert best_candidate(logits, [(0, 0)] * 6) is None
+
+
+def test_the_windows_of_a_question_belong_together_and_to_no_question_of_another_file() -> None:
+    asked = [
+        {
+            int(columns_of(Question("", question, TEXT, (), line=1), window, {})["asked"][0])
+            for window in windows_of(TOKENIZER, ROWS, question, TEXT)
+        }
+        for question in ("When did it end?", "Who won it?")
+    ]
+    assert [len(each) for each in asked] == [1, 1]
+    assert asked[0] != asked[1]
 
 
 @pytest.mark.parametrize(

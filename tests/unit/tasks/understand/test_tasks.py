@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,17 @@ from pathlib import Path
 import pytest
 
 import sixfold
-from sixfold.errors import DataError, ModelFolderError
+from sixfold.callbacks import no_progress
+from sixfold.cli.label_scores import labels_texts
+from sixfold.data.labelled import LabelledText, open_labelled
+from sixfold.data.tables import is_number
+from sixfold.errors import ConfigError, DataError, ModelFolderError
+from sixfold.evaluate.metrics import Metric
 from sixfold.tasks.understand.classifier import Classifier
+from sixfold.tasks.understand.classify import Classify, choice_of
+from sixfold.tasks.understand.evaluate import UnderstandEvaluation, compared, evaluate_classifier
 from sixfold.tasks.understand.filler import Filler
+from sixfold.tasks.understand.survey import Survey, choose_held_out
 from sixfold.tasks.understand.tagger import Tagger
 
 COLOURS, ANIMALS = ("red", "green", "blue", "grey"), ("cat", "dog", "cow", "hen")
@@ -130,7 +139,98 @@ def test_a_folder_of_another_task_is_refused_with_the_command_that_fits(
 def test_a_validation_label_that_training_does_not_have_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\n" + "a,x\nb,y\n" * 10)
     (tmp_path / "valid.csv").write_text("text,label\na,x\nb,z\n")
-    with pytest.raises(DataError, match="Line 3 has the label 'z'"):
+    with pytest.raises(DataError, match="Line 3 of the validation examples, 'b', has the label 'z'"):
         sixfold.train(
             tmp_path / "train.csv", tmp_path / "model", valid=tmp_path / "valid.csv", settings=TINY, progress=False
         )
+
+
+NUMBERS = "".join(f"text {number},{number / 3}\n" for number in range(20))
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "message"),
+    [
+        ("a,x\nb,y\n" * 10, '{"text": "a", "label": ["x", "y"]}', "has 2 labels, not one"),
+        (NUMBERS, '{"text": "a", "label": "high"}', "has 'high', not a number"),
+    ],
+)
+def test_validation_texts_that_are_labelled_otherwise_are_refused(
+    tmp_path: Path, train: str, valid: str, message: str
+) -> None:
+    (tmp_path / "train.csv").write_text(f"text,label\n{train}")
+    (tmp_path / "valid.jsonl").write_text(f"{valid}\n")
+    with pytest.raises(DataError, match=f"Line 1 of the validation examples, 'a', {message}"):
+        sixfold.train(
+            tmp_path / "train.csv", tmp_path / "model", valid=tmp_path / "valid.jsonl", settings=TINY,
+            progress=False,
+        )  # fmt: skip
+
+
+def looked_at(tmp_path: Path, labels: list[str]) -> Survey[LabelledText]:
+    """Return what a survey finds in texts with these labels."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(f'{{"text": "text {place}", "label": {each}}}\n' for place, each in enumerate(labels)))
+    return Classify().survey(open_labelled([path]), 1, no_progress)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["[]"] * 20, "No text has a label"),
+        (['"x"'] * 20, "All texts have the label 'x'"),
+        ([f'"c{number}"' for number in range(1001)], "There are 1,001 different labels"),
+    ],
+)
+def test_labels_that_nothing_can_be_learned_from_are_refused(
+    tmp_path: Path, labels: list[str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        choice_of(looked_at(tmp_path, labels), "auto")
+
+
+def test_a_number_too_large_to_count_with_is_a_name() -> None:
+    assert is_number("1e300")
+    assert not is_number("1e999")
+
+
+def test_of_whole_amounts_no_more_is_held_out_than_asked_for(tmp_path: Path) -> None:
+    surveyed = looked_at(tmp_path, [str(number // 2) for number in range(300)])
+    assert choice_of(surveyed, "auto") == "number"
+    assert len(choose_held_out(surveyed, 0.1, 2000)) == 30
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["good", "bad"], "The model knows none of these labels, such as 'bad'; it knows: cat, cow, dog, hen"),
+        (["cat", ["cat", "dog"]], "Line 2, 'a text', has 2 labels; the model gives a text one"),
+    ],
+)
+def test_texts_that_are_labelled_otherwise_are_not_scored(
+    tmp_path: Path, classifier: Classifier, labels: list[object], message: str
+) -> None:
+    path = tmp_path / "test.jsonl"
+    path.write_text("".join(json.dumps({"text": "a text", "label": each}) + "\n" for each in labels))
+    with pytest.raises(DataError, match=message):
+        evaluate_classifier(classifier, "model", open_labelled([path]), no_progress)
+
+
+def test_only_what_is_measured_alike_is_compared() -> None:
+    accuracy, numbers = (
+        UnderstandEvaluation(name, 1, (Metric(name, 0.0, ""),)) for name in ("accuracy", "Pearson correlation")
+    )
+    with pytest.raises(ConfigError, match="accuracy is measured by accuracy, Pearson"):
+        compared(accuracy, numbers)
+    with pytest.raises(ConfigError, match="cannot compare models that predict numbers"):
+        compared(numbers, numbers)
+
+
+def test_evaluate_refuses_encoders_that_it_does_not_score(tmp_path: Path, classifier: Classifier) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for task in ("answer", "fill"):
+        info = classifier.info.model_copy(update={"task": task, "files": {}})
+        (folder / "sixfold.json").write_text(info.model_dump_json())
+        with pytest.raises(ConfigError, match=f"the task '{task}', which `evaluate` does not score"):
+            labels_texts(folder)
