@@ -12,15 +12,17 @@ from itertools import accumulate, chain, product
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sixfold.decode.kernel_contexts import ACTIVATIONS, LayerPacking
 from sixfold.decode.kernel_engine import unfilled
-from sixfold.decode.matrices import Precision
+from sixfold.decode.matrices import Precision, rounded
 from sixfold.decode.torch_encoder import TorchEncoder
 from sixfold.errors import RequestError
 from sixfold.kernels.contexts import LayerStructure
+from sixfold.kernels.decoding import MatrixStructure
 from sixfold.kernels.encoding import EncoderKernels, ModelStructure, TextsStructure
 from sixfold.models.encoder_only import BERT, EncoderOnly, EncoderOnlyConfig
 from sixfold.nn import LearnedPositions
@@ -30,9 +32,30 @@ from sixfold.text.encoder_row import EncoderRow
 Numbers = NDArray[np.int64]
 PRECISIONS: dict[Precision, float] = {
     "float32": 1e-5,
-    "int8": 3e-2,
+    "int8": 1e-2,
 }  # and how far a unit vector may be from torch's
 BATCH_ROWS = 192  # that a thread takes through all layers: they stay in its cache
+
+
+class WordPacking(LayerPacking):
+    """Packs weights of 8 bits that are multiplied with inputs of 16: of an output, some inputs share a scale."""
+
+    def __init__(self, panel: int, precision: Precision, group: int) -> None:
+        super().__init__(panel, precision)
+        self.group = group
+
+    def matrix(self, weight: Tensor, bias: Tensor | None = None) -> MatrixStructure:
+        """Pack a weight (O, I), as `nn.Linear` has it, in panels of outputs."""
+        if self.precision != "int8":
+            return super().matrix(weight, bias)
+        bias = weight.new_zeros(weight.size(0)) if bias is None else bias
+        weight = F.pad(weight.detach(), [0, -weight.size(1) % self.panel, 0, -weight.size(0) % self.panel])
+        outputs, inputs = weight.shape
+        parts = [rounded(part) for part in weight.split(self.group, dim=1)]
+        whole, scales = (torch.cat(each, dim=1) for each in zip(*parts, strict=True))  # (O, I) and (O, groups)
+        pairs = whole.view(-1, self.panel, inputs // 2, 2).transpose(1, 2)
+        by_panel = scales.view(-1, self.panel, len(parts)).transpose(1, 2)
+        return MatrixStructure(self.keep(pairs), self.keep(by_panel), self.vector(bias), inputs, outputs)
 
 
 class KernelEncoder:
@@ -40,7 +63,7 @@ class KernelEncoder:
 
     def __init__(self, model: EncoderOnly, precision: Precision, kernels: EncoderKernels) -> None:
         self.config, self.kernels = model.config, kernels
-        self.packing = LayerPacking(kernels.panel, precision)
+        self.packing = WordPacking(kernels.panel, precision, kernels.group)
         self.structure = self.packed(model, precision)
         self.address = ctypes.addressof(self.structure)
         self.work = threading.local()

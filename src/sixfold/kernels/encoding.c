@@ -15,6 +15,7 @@
 #include "layer.h"
 #include "room.h"
 #include "team.h"
+#include "words.h"
 
 enum { TILE = LANES == 16 ? 8 : 4 }; /* queries that look at the keys together: as many sums stay in registers */
 enum { COLUMNS = 8 * PANEL }; /* of the feed-forward network that are activated while they are in the cache */
@@ -45,8 +46,7 @@ typedef struct {
     float *x, *normal, *inputs, *heads, *inner, *gate, *scale;
     float *keys; /* (head width, longest): of one head */
     float *scores; /* (TILE, longest) */
-    int32_t *surplus;
-    int8_t *rounded;
+    int16_t *rounded;
 } Work;
 
 static long longer(long a, long b) { return a > b ? a : b; }
@@ -64,8 +64,7 @@ static uintptr_t lay_out(const Model *m, long rows, long longest, uintptr_t room
     w->scale = take(&room, rows * 4);
     w->keys = take(&room, m->head_width * whole_vectors(longest) * 4);
     w->scores = take(&room, TILE * whole_vectors(longest) * 4);
-    w->surplus = take(&room, rows * 4);
-    w->rounded = take(&room, rows * longer(m->padded_d_model, longer(layer->output.inputs, layer->outer.inputs)));
+    w->rounded = take(&room, rows * longer(m->padded_d_model, longer(layer->output.inputs, layer->outer.inputs)) * 2);
     return room;
 }
 
@@ -84,22 +83,39 @@ static void normalise_all(const Model *m, const Norm *norm, const float *from, f
         normalise_by_size(norm, from + r * width, to + r * width, m->d_model, width);
 }
 
-static Rows rows_of(const Model *m, const Work *w, const float *x, long count, long width) {
+/* Rows to multiply, rounded to 16 bits if weights have 8. */
+typedef struct {
+    Rows floats;
+    WordRows words;
+} Inputs;
+
+static Inputs inputs_of(const Model *m, const Work *w, const float *x, long count, long width) {
     for (long r = 0; m->is_int8 && r < count; r++)
-        round_row(x + r * width, width, w->rounded + r * width, w->scale + r, w->surplus + r);
-    return (Rows){x, w->rounded, w->scale, w->surplus, count};
+        round_row_to_words(x + r * width, width, w->rounded + r * width, w->scale + r);
+    return (Inputs){{x, NULL, NULL, NULL, count}, {w->rounded, w->scale, count}};
+}
+
+/* Multiply with the columns from `begin` to `end`; the first goes to the first place of a row. */
+static void multiply_some(const Matrix *matrix, const Inputs *x, const Result *result, long begin, long end) {
+    if (matrix->scale) multiply_word_columns(matrix, &x->words, result, begin, end);
+    else multiply_columns(matrix, &x->floats, result, begin, end);
+}
+
+static void multiply_all(const Matrix *matrix, const Inputs *x, float *to, const float *add) {
+    Result result = {to, matrix->outputs, add, 0};
+    multiply_some(matrix, x, &result, 0, matrix->outputs);
 }
 
 /* What goes into a sub-layer. */
-static Rows begin(const Model *m, const Work *w, const Norm *norm, const float *x, long rows) {
+static Inputs begin(const Model *m, const Work *w, const Norm *norm, const float *x, long rows) {
     if (m->is_pre_norm) normalise_all(m, norm, x, w->normal, rows);
-    return rows_of(m, w, m->is_pre_norm ? w->normal : x, rows, m->padded_d_model);
+    return inputs_of(m, w, m->is_pre_norm ? w->normal : x, rows, m->padded_d_model);
 }
 
 /* Add the product of a sub-layer's last rows to x. */
-static void end(const Model *m, const Matrix *matrix, const Rows *rows, const Norm *norm, float *x) {
-    multiply(matrix, rows, x, x, 0);
-    if (!m->is_pre_norm) normalise_all(m, norm, x, x, rows->count);
+static void end(const Model *m, const Matrix *matrix, const Inputs *inputs, const Norm *norm, float *x) {
+    multiply_all(matrix, inputs, x, x);
+    if (!m->is_pre_norm) normalise_all(m, norm, x, x, inputs->floats.count);
 }
 
 /* Attention. */
@@ -186,14 +202,14 @@ static void attend(const Model *m, const Work *w, long row, long count) {
 
 /* The position-wise network. */
 
-static void feed_forward(const Model *m, const Work *w, const Layer *layer, const Rows *x) {
+static void feed_forward(const Model *m, const Work *w, const Layer *layer, const Inputs *x) {
     long stride = layer->inner.outputs;
     for (long begin = 0; begin < stride; begin += COLUMNS) {
         long end = shorter(begin + COLUMNS, stride);
         Result inner = {w->inner + begin, stride, NULL, 0}, gate = {w->gate + begin, stride, NULL, 0};
-        multiply_columns(&layer->inner, x, &inner, begin, end);
-        if (layer->gate.weight) multiply_columns(&layer->gate, x, &gate, begin, end);
-        for (long r = 0; r < x->count; r++)
+        multiply_some(&layer->inner, x, &inner, begin, end);
+        if (layer->gate.weight) multiply_some(&layer->gate, x, &gate, begin, end);
+        for (long r = 0; r < x->floats.count; r++)
             activate(inner.to + r * stride, layer->gate.weight ? gate.to + r * stride : NULL, end - begin, m->activation);
     }
 }
@@ -241,14 +257,14 @@ static void encode_batch(const void *work, long index, long thread) {
     for (long k = from; k < to; k++) embed(m, t, k, x + (begins[k] - first) * m->padded_d_model);
     if (m->first_norm.weight) normalise_all(m, &m->first_norm, x, x, rows);
     for (const Layer *layer = m->layers; layer < m->layers + m->num_layers; layer++) {
-        Rows input = begin(m, w, &layer->attention_norm, x, rows);
-        multiply(&layer->inputs, &input, w->inputs, NULL, 0);
+        Inputs input = begin(m, w, &layer->attention_norm, x, rows);
+        multiply_all(&layer->inputs, &input, w->inputs, NULL);
         for (long k = from; k < to; k++) attend(m, w, begins[k] - first, begins[k + 1] - begins[k]);
-        Rows heads = rows_of(m, w, w->heads, rows, layer->output.inputs);
+        Inputs heads = inputs_of(m, w, w->heads, rows, layer->output.inputs);
         end(m, &layer->output, &heads, &layer->attention_norm, x);
         input = begin(m, w, &layer->feed_forward_norm, x, rows);
         feed_forward(m, w, layer, &input);
-        Rows inner = rows_of(m, w, w->inner, rows, layer->outer.inputs);
+        Inputs inner = inputs_of(m, w, w->inner, rows, layer->outer.inputs);
         end(m, &layer->outer, &inner, &layer->feed_forward_norm, x);
     }
     if (m->last_norm.weight) normalise_all(m, &m->last_norm, x, x, rows);
@@ -269,4 +285,5 @@ void encode(const Model *m, const Texts *texts) {
 
 long panel(void) { return PANEL; }
 long lanes(void) { return LANES; }
+long group(void) { return GROUP; }
 long size_of_structures(void) { return sizeof(Model) + sizeof(Layer) + sizeof(Texts); }

@@ -44,7 +44,7 @@ class EncoderKernels:
     """The functions of the loaded library."""
 
     def __init__(self, library: CDLL) -> None:
-        self.panel, self.lanes = library.panel(), library.lanes()
+        self.panel, self.lanes, self.group = library.panel(), library.lanes(), library.group()
         structures = (ModelStructure, LayerStructure, TextsStructure)
         if library.size_of_structures() != sum(map(ctypes.sizeof, structures)):
             raise WrongResultError("the structures of encoding.c and encoding.py differ")

@@ -128,13 +128,13 @@ def test_any_parts_give_the_numbers_of_the_model(number: int, seed: int) -> None
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4, msg=lambda text: f"{choices}: {text}")
 
 
-@pytest.mark.parametrize("engine", ["kernels int8", "torch int8"])
-def test_int8_is_near_float32(engine: str) -> None:
+@pytest.mark.parametrize(("engine", "least"), [("kernels int8", 0.998), ("torch int8", 0.99)])
+def test_int8_is_near_float32(engine: str, least: float) -> None:
     model = make_model(**{**MODELS["minilm"], "d_model": 384, "heads": 12, "d_ff": 700})
     rows = rows_for(model, [40, 3, 17])
     exact, coarse = ENGINES["torch"](model).vectors(rows), ENGINES[engine](model).vectors(rows)
     assert not torch.equal(exact, coarse)
-    assert (exact * coarse).sum(dim=1).min() > 0.99
+    assert (exact * coarse).sum(dim=1).min() > least
 
 
 @every_engine
@@ -212,6 +212,7 @@ def test_the_source_compiles_without_a_warning(tmp_path: Path) -> None:
         ("encoding.c", "sum + load(type + i)", "sum"),
         ("encoding.c", "shorter(first + j, h->count - 1)", "shorter(first + j, h->count - 2)"),
         ("activations.h", "0.707106781f", "0.71f"),
+        ("words.h", "load(scale + LANES)", "load(scale)"),
     ],
 )
 def test_the_trial_notices_another_result(tmp_path: Path, file: str, before: str, after: str) -> None:
