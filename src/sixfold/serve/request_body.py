@@ -115,7 +115,8 @@ async def read_fields(headers: Headers, query: str, body: bytes) -> FieldValues:
             return fields
         if content_type == "multipart/form-data":
             return fields | await multipart_fields(headers, body)
-        if content_type == "application/x-www-form-urlencoded":
+        is_json = body.lstrip().startswith(b"{")  # which curl -d declares to be a form
+        if content_type == "application/x-www-form-urlencoded" and not is_json:
             return fields | form_fields(body.decode())
         return fields | json_fields(body)
     except (ValueError, RecursionError, MultiPartException):

@@ -75,6 +75,7 @@ MULTIPART = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nGr\xc3\xbc\
         (json.dumps({"q": "Grüße"}).encode(), "application/json"),
         ('{"q": "Grüße"}'.encode(), "application/json; charset=utf-8"),
         (b"q=Gr%C3%BC%C3%9Fe", "application/x-www-form-urlencoded"),
+        ('{"q": "Grüße"}'.encode(), "application/x-www-form-urlencoded"),  # what curl -d sends
         (MULTIPART, "multipart/form-data; boundary=x"),
     ],
 )
