@@ -73,7 +73,7 @@ def answers_here(model: Path, questions: Sequence[str], scratch: Path) -> list[s
     prompts.write_text("".join(f"{question}\n" for question in questions), encoding="utf-8")
     options = ["--chat", "--json", "--temperature", "0", "--max-tokens", str(WORDS)]
     lines = run([*SIXFOLD, "generate", str(model), "--file", str(prompts), *options])[0].splitlines()
-    return [json.loads(line)["text"] for line in lines]
+    return [json.loads(line)["texts"][0]["text"] for line in lines]
 
 
 def answers_there(file: Path, questions: Sequence[str]) -> list[str]:

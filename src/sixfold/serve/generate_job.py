@@ -119,13 +119,20 @@ class GenerateJob:
             self.refuse_too_long(prompts)
             plan = make_plan(options, self.generation.defaults)
             rooms = [self.generation.room(prompt, plan) for prompt in prompts]
-        except SixfoldError as error:
-            self.events.append({"id": request, **error_message(error)})
+        except Exception as error:
+            self.refuse(request, error)
             return
         texts = [self.generator.tokenizer.decode(prompt) for prompt in prompts]
         self.tell(request, accepted=Accepted(texts, prompts))
         for number, (prompt, room) in enumerate(zip(prompts, rooms, strict=True)):
             self.waiting.append(WaitingPrompt(request, number, prompt, options, room))
+
+    def refuse(self, request: int, error: Exception) -> None:
+        """Say why a request is refused; a bug must not end the worker, and with it the texts of others."""
+        if not isinstance(error, SixfoldError):
+            log_error("worker_error", error)
+            error = WorkError("The generation failed.")
+        self.events.append({"id": request, **error_message(error)})
 
     def read_prompts(self, asked: TextRequest) -> Iterator[list[int]]:
         """Yield the tokens of each prompt."""
@@ -165,7 +172,11 @@ class GenerateJob:
             if self.running and not self.has_room(chosen):
                 return
             self.waiting.remove(chosen)
-            self.begin(chosen)
+            try:
+                self.begin(chosen)
+            except Exception as error:
+                self.refuse(chosen.request, error)
+                self.drop({chosen.request})
 
     def has_room(self, prompt: WaitingPrompt) -> bool:
         """Return whether the texts of a prompt fit in the batch and in memory."""

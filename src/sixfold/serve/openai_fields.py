@@ -129,6 +129,13 @@ class SamplingFields(BaseModel):
         raise NotImplementedError
 
 
+def as_prompts(value: str | list[str] | list[int] | list[list[int]]) -> list[str | list[int]]:
+    """Return the prompts of a request; a list of token ids is one."""
+    if isinstance(value, str) or (value and isinstance(value[0], int)):
+        return [value]
+    return [*value]
+
+
 class CompletionFields(SamplingFields):
     """A prompt to continue."""
 
@@ -139,6 +146,15 @@ class CompletionFields(SamplingFields):
     echo: bool = Field(False, description="Return the prompt too.")
     suffix: Unsupported = None
     best_of: Annotated[Literal[1] | None, Field(description="Only 1.")] = None
+
+    @field_validator("prompt")
+    @classmethod
+    def refuse_too_many(cls, value: str | list[str] | list[int] | list[list[int]]) -> object:
+        """Refuse no prompt, and more than can be asked for at once."""
+        if not 1 <= (count := len(as_prompts(value))) <= MOST_PROMPTS:
+            problem = f"there must be from 1 to {MOST_PROMPTS} prompts, but there are {count:,}"
+            raise PydanticCustomError("count", problem)
+        return value
 
     @field_validator("echo")
     @classmethod
@@ -165,12 +181,8 @@ class CompletionFields(SamplingFields):
 
     @property
     def prompts(self) -> list[str | list[int]]:
-        """The prompts; a list of token ids is one prompt."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        if self.prompt and isinstance(self.prompt[0], int):
-            return [self.prompt]
-        return [*self.prompt]
+        """The prompts."""
+        return as_prompts(self.prompt)
 
     def texts(self) -> list[str]:
         """Return all texts of the request."""

@@ -219,6 +219,23 @@ def test_a_bug_fails_what_runs_and_the_worker_goes_on(
     assert parent.finished(2)
 
 
+def test_a_bug_in_reading_a_prompt_fails_that_request_alone(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = generator.encode
+
+    def failing(prompt: str) -> list[int]:
+        return encode(prompt) if prompt != "bad" else [1 // 0]
+
+    monkeypatch.setattr(generator, "encode", failing)
+    empty: Message = {"add": 3, "request": asdict(TextRequest([], options=OPTIONS))}
+    parent = run(generator, {0: [add(1, "one")], 2: [add(2, "bad"), empty]}, 12)
+    for number in (2, 3):
+        [(step, event)] = parent.events(number)
+        assert (step, "error" in event) == (2, True)
+    assert parent.finished(1)
+
+
 def test_a_request_that_is_refused_disturbs_nobody(generator: Generator) -> None:
     wrong = [
         add(2, "one " * 300),
