@@ -20,6 +20,7 @@ RATE, RATE_OF_WIDE, WIDE = 3e-4, 5e-5, 512  # at most a tenth of the plan's rate
 MOST_EPOCHS, FEWEST_EPOCHS, USUAL_TOKENS = 5.0, 1.0, 200_000
 FEWEST_STEPS = 30
 LONGEST_ROW = 512  # tokens
+MAX_FORGETTING = 0.3  # bits per byte of the base's own validation text
 BATCH_TOKENS, BATCH_TOKENS_OF_WIDE = 4096, 2048
 OWN_DATA_KEYS = ("vocabulary", "subwords")
 
@@ -80,6 +81,7 @@ def choices(surveyed: Survey, overrides: Overrides) -> Overrides:
         "learning_rate": RATE_OF_WIDE if is_wide else RATE,
         "warmup_steps": 10 if minutes else max(5, min(100, steps // 10)),
         "average": 1,
+        "max_forgetting": MAX_FORGETTING,
     }
     return {"train": train}
 
