@@ -125,7 +125,10 @@ def test_any_parts_give_the_numbers_of_the_model(number: int, seed: int) -> None
     rows = rows_for(model, [110, 1, 33])
     found = torch.cat(ENGINES["kernels"](model).hidden(rows))
     expected = torch.cat([exact_hidden(model, row) for row in rows])
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4, msg=lambda text: f"{choices}: {text}")
+    scale = expected.abs().max().clamp_min(1)  # nothing normalises what a pre-norm stack adds up
+    torch.testing.assert_close(
+        found / scale, expected / scale, rtol=0, atol=1e-4, msg=lambda text: f"{choices}: {text}"
+    )
 
 
 @pytest.mark.parametrize(("engine", "least"), [("kernels int8", 0.998), ("torch int8", 0.99)])

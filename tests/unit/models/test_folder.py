@@ -781,13 +781,15 @@ def test_a_reader_never_fails_while_a_writer_replaces_the_model(tmp_path: Path) 
     writer = threading.Thread(target=write_on)
     writer.start()
     try:
-        loaded = [load(tmp_path, "cpu").model.head.weight.detach() for _ in range(30)]
+        loaded, seen = list[torch.Tensor](), set[float]()
+        while len(loaded) < 30 or len(seen) < 4:  # a busy machine writes less often than it reads
+            loaded.append(load(tmp_path, "cpu").model.head.weight.detach())
+            seen.add(float(loaded[-1].mean()))
     finally:
         is_over.set()
         writer.join()
     versions = [float(weight.mean()) for weight in loaded]
     assert [float(weight.min()) for weight in loaded] == versions == sorted(versions)
-    assert len(set(versions)) > 3
 
 
 def test_a_place_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
