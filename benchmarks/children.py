@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -31,7 +32,7 @@ class Child:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
-    def ask(self, line: str) -> dict[str, float]:
+    def ask(self, line: str) -> dict[str, Any]:
         """Send a line; return the answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None

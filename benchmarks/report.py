@@ -90,7 +90,7 @@ def processor() -> str:
 def versions() -> dict[str, str]:
     """Return the versions of what was measured."""
     found = {"python": platform.python_version()}
-    for package in ("sixfold", "torch", "transformers", "ctranslate2"):
+    for package in ("sixfold", "torch", "transformers", "ctranslate2", "llama-cpp-python"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
