@@ -39,7 +39,7 @@ ENGINES = {
     "gpt2": ("sixfold", "sixfold-int8", "ctranslate2", "ctranslate2-int8", "huggingface", "roofline"),
     "smollm2": ("sixfold", "sixfold-int8", "llama.cpp", "llama.cpp-q8_0", "huggingface", "roofline"),
 }
-STREAMS = {"gpt2": (1, 8), "smollm2": (1,)}
+CASES = {"gpt2-1": ("gpt2", 1), "gpt2-8": ("gpt2", 8), "smollm2-1": ("smollm2", 1)}  # models, texts side by side
 PACKAGES = {"ctranslate2": "ctranslate2", "llama.cpp": "llama_cpp", "huggingface": "transformers"}
 PROMPT, LONG_PROMPT, NEW_TOKENS = 32, 512, 128
 BYTES_OF_WEIGHT = {"int8": 1.0, "q8_0": 34 / 32}  # in float32 there are 4
@@ -60,6 +60,7 @@ Turns = dict[str, dict[str, list[float]]]  # the values of every metric of every
 class Case:
     """A model, and how many texts are written side by side."""
 
+    name: str
     model: str
     folder: Path
     streams: int
@@ -144,10 +145,9 @@ def measure(case: Case, names: Sequence[str], rounds: int) -> Iterator[Record]:
         add_shares(turns, case.num_weights())
     for name in texts.keys() - {"sixfold", "sixfold-int8"}:
         turns[name]["different_tokens"] = [num_different(texts, name)]
-    called = f"{case.model}, {case.streams} stream{'s' if case.streams > 1 else ''}"
     for name, metrics in turns.items():
         for metric, values in metrics.items():
-            yield record("generate_speed", called, name, metric, values, UNITS[metric])
+            yield record("generate_speed", case.name, name, metric, values, UNITS[metric])
 
 
 def command(engine: str, case: Case) -> list[str]:
@@ -170,24 +170,20 @@ def main() -> None:
     """Read the options, measure, print."""
     every = [*dict.fromkeys(name for names in ENGINES.values() for name in names)]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--engines", nargs="+", choices=every, default=[*filter(is_here, every)])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="the size of GPT-2, 32 new tokens, two rounds")
+    parser.add_argument("--quick", action="store_true", help="one text of GPT-2's size, 32 new tokens, two rounds")
     options = parser.parse_args()
     if options.quick:
-        options.models, options.rounds = ["gpt2"], 2
-    records = [
-        each
-        for model in options.models
-        for streams in STREAMS[model]
-        for each in measure(
-            Case(model, prepared(model), streams, 32 if options.quick else NEW_TOKENS),
-            [name for name in ENGINES[model] if name in options.engines],
-            options.rounds,
-        )
-    ]
+        options.cases, options.rounds = ["gpt2-1"], 2
+    new_tokens = 32 if options.quick else NEW_TOKENS
+    records = []
+    for name in options.cases:
+        model, streams = CASES[name]
+        case = Case(name, model, prepared(model), streams, new_tokens)
+        records += measure(case, [each for each in ENGINES[model] if each in options.engines], options.rounds)
     publish(records, f"Generating after a prompt of {PROMPT} tokens", options.json)
 
 

@@ -278,31 +278,34 @@ class Generation:
 
     def write(self, ready: Sequence[tuple[Row, Tensor]]) -> None:
         """Choose the next token of every continuation of these rows from the row's hidden state (d,)."""
-        counts = torch.tensor([len(row.continuations) for row, _ in ready])
         log_probs = self.engine.log_probabilities(torch.stack([hidden for _, hidden in ready]))
-        log_probs = log_probs.repeat_interleave(counts.to(log_probs.device), dim=0)
         continuations = [each for row, _ in ready for each in row.continuations]
-        tokens = choose_tokens(self.allowed(log_probs, continuations), continuations)
-        found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+        if len(continuations) > len(ready):
+            counts = torch.tensor([len(row.continuations) for row, _ in ready], device=log_probs.device)
+            log_probs = log_probs.repeat_interleave(counts, dim=0)
         alternatives = most_probable(log_probs, [each.plan.alternatives for each in continuations])
+        log_probs[:, self.never_chosen] = NEVER
+        tokens = choose_tokens(penalised(log_probs, continuations), continuations)
+        found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
         rows = zip(continuations, tokens.tolist(), found, alternatives, strict=True)
         for each, token, log_probability, others in rows:
             each.write(token, log_probability, others, self.spelling[token])
 
-    def allowed(self, log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
-        """Return the log-probabilities (R, V) to choose by: repetitions penalised, special tokens excluded."""
-        result = log_probs.clone()
-        for row, each in zip(result, continuations, strict=True):
-            if each.plan.repetition_penalty != 1:
-                seen = torch.tensor([*{*each.prompt, *each.tokens}], device=row.device)
-                row[seen] *= each.plan.repetition_penalty
-        result[:, self.never_chosen] = NEVER
-        return result
+
+def penalised(log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
+    """Return the log-probabilities (R, V) to choose by: those of repetitions multiplied where asked for."""
+    if all(each.plan.repetition_penalty == 1 for each in continuations):
+        return log_probs
+    result = log_probs.clone()
+    for row, each in zip(result, continuations, strict=True):
+        seen = torch.tensor([*{*each.prompt, *each.tokens}], device=row.device)
+        row[seen] *= each.plan.repetition_penalty
+    return result
 
 
 def choose_tokens(log_probs: Tensor, continuations: Sequence[Continuation]) -> Tensor:
     """Return the next token (R,) of each continuation: a sample, or the most probable one."""
-    tokens = log_probs.argmax(dim=1)
+    tokens = best_tokens(log_probs)
     by_sampling: dict[Sampling, list[int]] = {}
     for place, each in enumerate(continuations):
         if each.plan.sampling is not None:
@@ -311,6 +314,13 @@ def choose_tokens(log_probs: Tensor, continuations: Sequence[Continuation]) -> T
         numbers = [continuations[place].numbers.random() for place in places]
         tokens[places] = drawn(sampling.weights(log_probs[places]), numbers)
     return tokens
+
+
+def best_tokens(log_probs: Tensor) -> Tensor:
+    """Return the most probable token (R,) of each row (R, V): on a CPU with NumPy, ten times as fast as torch."""
+    if log_probs.is_cpu and log_probs.dtype == torch.float32:
+        return torch.from_numpy(log_probs.numpy().argmax(axis=1))
+    return log_probs.argmax(dim=1)
 
 
 def most_probable(log_probs: Tensor, counts: Sequence[int]) -> list[Alternatives]:

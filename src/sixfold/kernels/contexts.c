@@ -21,6 +21,7 @@ Names: R rows, d the model's width, h the width of all query heads together. */
 #include "vectors.h"
 
 enum { PAGE = 32, TILE = 4 }; /* positions per page; queries that are processed together */
+enum { GROUP = 32 }; /* numbers of a row that are quantised with one scale: some are a hundred times the others */
 enum { TASK = 1 << 16 }; /* multiplications that make a task worthwhile */
 
 typedef struct {
@@ -65,17 +66,20 @@ static long longer(long a, long b) { return a > b ? a : b; }
 
 static long whole_pages(long positions) { return (positions + PAGE - 1) / PAGE * PAGE; }
 
+static long groups_of(long width) { return (width + GROUP - 1) / GROUP; }
+
 static uintptr_t lay_out(const Model *m, long rows, long longest, long threads, uintptr_t room, Work *w) {
     const Layer *layer = m->layers;
+    long widest = longer(m->padded_d_model, longer(layer->output.inputs, layer->outer.inputs));
     w->normal = take(&room, rows * m->padded_d_model * 4);
     w->inputs = take(&room, rows * layer->inputs.outputs * 4);
     w->heads = take(&room, rows * layer->output.inputs * 4);
     w->inner = take(&room, rows * layer->inner.outputs * 4);
     w->gate = take(&room, rows * layer->gate.outputs * 4);
-    w->scale = take(&room, rows * 4);
+    w->scale = take(&room, rows * groups_of(widest) * 4);
     w->scores = take(&room, threads * TILE * whole_pages(longest) * 4);
-    w->surplus = take(&room, rows * 4);
-    w->rounded = take(&room, rows * longer(m->padded_d_model, longer(layer->output.inputs, layer->outer.inputs)));
+    w->surplus = take(&room, rows * groups_of(widest) * 4);
+    w->rounded = take(&room, rows * widest);
     return room;
 }
 
@@ -105,7 +109,10 @@ typedef struct {
 } Preparation;
 
 static void round_one(const Call *c, const float *row, long r, long width) {
-    if (c->m->is_int8) round_row(row, width, c->w->rounded + r * width, c->w->scale + r, c->w->surplus + r);
+    const Work *w = c->w;
+    long group = r * groups_of(width);
+    for (long i = 0; c->m->is_int8 && i < width; i += GROUP, group++)
+        round_row(row + i, shorter(GROUP, width - i), w->rounded + r * width + i, w->scale + group, w->surplus + group);
 }
 
 static void prepare_row(const void *work, long r, long thread) {
@@ -123,7 +130,7 @@ static void prepare_row(const void *work, long r, long thread) {
 }
 
 static Rows rows_of(const Call *c, const float *x) {
-    return (Rows){x, c->w->rounded, c->w->scale, c->w->surplus, c->rows};
+    return (Rows){x, c->w->rounded, c->w->scale, c->w->surplus, c->rows, GROUP};
 }
 
 static Rows normalised(const Call *c, const Norm *norm, const float *x, float *to) {

@@ -97,7 +97,7 @@ static Rows rows_of(const Model *m, const Work *w, const float *x, long count, l
     if (m->is_int8)
         for (long r = 0; r < count; r++)
             round_row(x + r * width, width, w->rounded + r * width, w->scale + r, w->surplus + r);
-    return (Rows){x, w->rounded, w->scale, w->surplus, count};
+    return (Rows){x, w->rounded, w->scale, w->surplus, count, width};
 }
 
 /* Layers. */

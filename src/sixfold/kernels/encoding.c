@@ -92,7 +92,7 @@ typedef struct {
 static Inputs inputs_of(const Model *m, const Work *w, const float *x, long count, long width) {
     for (long r = 0; m->is_int8 && r < count; r++)
         round_row_to_words(x + r * width, width, w->rounded + r * width, w->scale + r);
-    return (Inputs){{x, NULL, NULL, NULL, count}, {w->rounded, w->scale, count}};
+    return (Inputs){{x, NULL, NULL, NULL, count, width}, {w->rounded, w->scale, count}};
 }
 
 /* Multiply with the columns from `begin` to `end`; the first goes to the first place of a row. */

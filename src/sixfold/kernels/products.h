@@ -22,12 +22,17 @@ typedef struct { /* rows to multiply, in float32 and quantised to 8 bits */
     const float *scale;
     const int32_t *surplus; /* the effect of adding 128 */
     long count;
+    long group; /* adjacent numbers of a row that share a scale */
 } Rows;
 
 /* Add the products of the four bytes in each lane of the weights with four inputs. */
 #if defined(__AVX512VNNI__)
 INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
     return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)weights, (__m512i)all_ints(inputs));
+}
+#elif defined(__AVXVNNI__) && !defined(__AVX512F__)
+INLINE ints add_products(ints sum, ints weights, int32_t inputs) {
+    return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)weights, (__m256i)all_ints(inputs));
 }
 #elif defined(__AVX512BW__) || defined(__AVX2__)
 INLINE ints add_pairs(ints sum, ints weights, int first, int second) { /* bytes 0 and 2 of each lane */
@@ -88,32 +93,48 @@ INLINE void multiply_floats(
     }
 }
 
+/* Add the products of `count` inputs to the sums of `rows` rows. */
+INLINE void multiply_group(
+    const uint8_t *w, const int8_t *inputs, long stride, long count, ints sum[12][2], int rows
+) {
+    for (long i = 0; i < count; i += 4, w += 4 * PANEL) {
+        ints left = load_ints(w), right = load_ints(w + 4 * LANES);
+        prefetch(w, 4 * PANEL);
+        UNROLL for (int r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, inputs + r * stride + i, sizeof four);
+            sum[r][0] = add_products(sum[r][0], left, four);
+            sum[r][1] = add_products(sum[r][1], right, four);
+        }
+    }
+}
+
 INLINE void multiply_bytes(
     const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
 ) {
     const uint8_t *w = (const uint8_t *)m->weight + column * m->inputs;
     const int8_t *inputs = x->rounded + row * m->inputs;
-    ints sum[12][2];
-    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = all_ints(0);
-    for (long i = 0; i < m->inputs; i += 4, w += 4 * PANEL) {
-        ints left = load_ints(w), right = load_ints(w + 4 * LANES);
-        prefetch(w, 4 * PANEL);
+    long group = x->group, groups = (m->inputs + group - 1) / group;
+    floats total[12][2];
+    UNROLL for (int r = 0; r < rows; r++) total[r][0] = total[r][1] = all(0);
+    for (long g = 0, begin = 0; g < groups; g++, begin += group) {
+        ints sum[12][2];
+        UNROLL for (int r = 0; r < rows; r++)
+            sum[r][0] = sum[r][1] = all_ints(-x->surplus[(row + r) * groups + g]);
+        long count = shorter(group, m->inputs - begin);
+        multiply_group(w + begin * PANEL, inputs + begin, m->inputs, count, sum, rows);
         UNROLL for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, inputs + r * m->inputs + i, sizeof four);
-            sum[r][0] = add_products(sum[r][0], left, four);
-            sum[r][1] = add_products(sum[r][1], right, four);
+            floats scale = all(x->scale[(row + r) * groups + g]);
+            UNROLL for (int side = 0; side < 2; side++)
+                total[r][side] = fused(__builtin_convertvector(sum[r][side], floats), scale, total[r][side]);
         }
     }
-    floats left = load(m->scale + column), right = load(m->scale + column + LANES);
-    UNROLL for (int r = 0; r < rows; r++) {
-        float scale = x->scale[row + r];
-        int32_t surplus = x->surplus[row + r];
-        floats low = __builtin_convertvector(sum[r][0] - surplus, floats) * (left * scale);
-        floats high = __builtin_convertvector(sum[r][1] - surplus, floats) * (right * scale);
-        finish(low, m, column, result, place + r * result->stride);
-        finish(high, m, column + LANES, result, place + r * result->stride + LANES);
-    }
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int side = 0; side < 2; side++) {
+            long shift = side * LANES;
+            floats product = total[r][side] * load(m->scale + column + shift);
+            finish(product, m, column + shift, result, place + r * result->stride + shift);
+        }
 }
 
 /* Multiply by the columns from `begin` to `end`; the first is written to the beginning of a row. */
@@ -138,7 +159,7 @@ static inline void multiply(const Matrix *m, const Rows *x, float *to, const flo
     multiply_columns(m, x, &result, 0, m->outputs);
 }
 
-/* Quantise a row to integers from -127 to 127, with its own scale. */
+/* Quantise some numbers to integers from -127 to 127, with a scale of their own. */
 static inline void round_row(const float *x, long width, int8_t *rounded, float *scale, int32_t *surplus) {
     floats largest = all(1e-20f);
     for (long i = 0; i < width; i += LANES) largest = larger(largest, larger(load(x + i), -load(x + i)));
@@ -151,8 +172,7 @@ static inline void round_row(const float *x, long width, int8_t *rounded, float 
         memcpy(rounded + i, &narrow, sizeof narrow);
         sum += whole;
     }
-    *surplus = 0;
-    for (int i = 0; i < LANES; i++) *surplus += 128 * sum[i];
+    *surplus = 128 * total_of(sum);
 }
 
 #endif

@@ -68,6 +68,16 @@ INLINE float sum_of(floats v) {
 #endif
 }
 
+INLINE int32_t total_of(ints v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_epi32((__m512i)v);
+#else
+    int32_t sum = 0;
+    for (int i = 0; i < LANES; i++) sum += v[i];
+    return sum;
+#endif
+}
+
 INLINE float largest_of(floats v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_max_ps((__m512)v);

@@ -110,6 +110,39 @@ def test_int8_is_near_float32(name: str) -> None:
     assert (coarse - exact).norm() < 0.2 * exact.norm()
 
 
+@every_model
+def test_int8_predicts_what_float32_predicts(name: str) -> None:
+    model, rows = taught(make_model(**MODELS[name])), counting_texts(8)
+    exact, coarse = (texts(make_engine(model, precision), rows) for precision in ("float32", "int8"))
+    assert perplexity(exact, rows) < 3  # it has learned something: there are 91 tokens
+    assert abs(perplexity(coarse, rows) / perplexity(exact, rows) - 1) < 0.02
+    assert (coarse.argmax(dim=1) == exact.argmax(dim=1)).float().mean() > 0.95
+
+
+def counting_texts(count: int) -> list[list[int]]:
+    """Return texts that count up in steps of 1, 2 or 3, from any token."""
+    starts = torch.randint(VOCABULARY, (count,)).tolist()
+    return [[(start + (1 + place % 3) * i) % VOCABULARY for i in range(40)] for place, start in enumerate(starts)]
+
+
+def taught(model: DecoderOnly) -> DecoderOnly:
+    """Train a model to count."""
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for _ in range(120):
+        tokens = torch.tensor(counting_texts(16))
+        loss = torch.nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def perplexity(log_probs: Tensor, rows: Sequence[Sequence[int]]) -> float:
+    """Return the perplexity of texts of one length, given what was predicted after each of their tokens."""
+    predicted = log_probs.unflatten(0, (len(rows), -1))[:, :-1]
+    return float(predicted.gather(2, torch.tensor(rows)[:, 1:, None]).mean().neg().exp())
+
+
 def texts(engine: KernelContexts, tokens: Sequence[Sequence[int]]) -> Tensor:
     """Return the log-probabilities after every token of some texts."""
     return engine.log_probabilities(engine.read([engine.new_context() for _ in tokens], tokens))

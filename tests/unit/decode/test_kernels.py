@@ -30,6 +30,7 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C comp
 INSTRUCTIONS = {  # what a compiler may use, and what the processor must have for it
     "no more than all have": ((), ""),
     "AVX2": (("-mavx2", "-mfma"), "avx2"),
+    "AVX-VNNI": (("-mavx2", "-mfma", "-mavxvnni"), "avx_vnni"),
     "AVX-512 without VNNI": (("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"), "avx512bw"),
 }
 
