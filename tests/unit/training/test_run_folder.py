@@ -17,6 +17,7 @@ CONTENT = {
     "seed": 1,
     "facts": {"of": "Grüße"},
     "base": {},
+    "continues": False,
     "files": {},
 }
 

@@ -155,7 +155,7 @@ def test_an_empty_pair_is_never_all_that_is_held_out(tmp_path: Path, seed_of_tex
 
 
 def test_fewer_than_ten_pairs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="There are 9 pairs") as raised:
+    with pytest.raises(DataError, match="There are only 9 pairs") as raised:
         prepared(tmp_path, sentences(9))
     assert "sixfold corpus" in raised.value.hint
     prepared(tmp_path, sentences(10))
