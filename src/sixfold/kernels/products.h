@@ -109,7 +109,27 @@ INLINE void multiply_group(
     }
 }
 
-INLINE void multiply_bytes(
+/* Rows with one scale each: the sums need no room beside them, so that all stay in registers. */
+INLINE void multiply_whole(
+    const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
+) {
+    const uint8_t *w = (const uint8_t *)m->weight + column * m->inputs;
+    ints sum[12][2];
+    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = all_ints(0);
+    multiply_group(w, x->rounded + row * m->inputs, m->inputs, m->inputs, sum, rows);
+    floats left = load(m->scale + column), right = load(m->scale + column + LANES);
+    UNROLL for (int r = 0; r < rows; r++) {
+        float scale = x->scale[row + r];
+        int32_t surplus = x->surplus[row + r];
+        floats low = __builtin_convertvector(sum[r][0] - surplus, floats) * (left * scale);
+        floats high = __builtin_convertvector(sum[r][1] - surplus, floats) * (right * scale);
+        finish(low, m, column, result, place + r * result->stride);
+        finish(high, m, column + LANES, result, place + r * result->stride + LANES);
+    }
+}
+
+/* Rows with a scale for each group of inputs: the groups are added up in float32. */
+INLINE void multiply_groups(
     const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
 ) {
     const uint8_t *w = (const uint8_t *)m->weight + column * m->inputs;
@@ -135,6 +155,15 @@ INLINE void multiply_bytes(
             floats product = total[r][side] * load(m->scale + column + shift);
             finish(product, m, column + shift, result, place + r * result->stride + shift);
         }
+}
+
+INLINE void multiply_bytes(
+    const Matrix *m, const Rows *x, const Result *result, long row, long column, long place, int rows
+) {
+    if (x->group < m->inputs)
+        multiply_groups(m, x, result, row, column, place, rows);
+    else
+        multiply_whole(m, x, result, row, column, place, rows);
 }
 
 /* Multiply by the columns from `begin` to `end`; the first is written to the beginning of a row. */
