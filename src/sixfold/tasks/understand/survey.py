@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sixfold.callbacks import OnProgress
+from sixfold.data.checks.report import normalised
 from sixfold.data.even_sample import EvenSample
 from sixfold.data.hash_sets import Hashes, hash_texts
 from sixfold.errors import DataError
@@ -73,7 +74,7 @@ def survey(
         labels.update(found)
         targets += max(1, len(found))
         kinds.append(strata.setdefault(reading.stratum_of(example), len(strata)))
-        waiting.append(plain(reading.together_of(example)))
+        waiting.append(normalised(reading.together_of(example)))
         if len(waiting) == CHUNK:
             hashes.append(hash_texts(waiting))
             waiting.clear()
@@ -88,11 +89,6 @@ def survey(
         sample.num_offered, characters, targets, labels, sample.items, texts, np.concatenate(hashes),
         np.array(kinds, dtype=np.int32), described,
     )  # fmt: skip
-
-
-def plain(text: str) -> str:
-    """Return a text without differences of case and spacing: such copies stay on one side."""
-    return " ".join(text.casefold().split())
 
 
 def choose_held_out(surveyed: Survey[Example], share: float, most: int) -> Hashes:

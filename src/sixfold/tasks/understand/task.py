@@ -14,7 +14,7 @@ import numpy as np
 
 from sixfold.callbacks import OnProgress
 from sixfold.data.checks.labelled import Labelled, check_labelled
-from sixfold.data.checks.report import CheckRequest, Place, Report
+from sixfold.data.checks.report import CheckRequest, Place, Report, normalised
 from sixfold.data.hash_sets import contains, hash_texts
 from sixfold.data.shards import Columns, Corpus, Record, ShardWriter
 from sixfold.errors import ConfigError, DataError
@@ -26,7 +26,7 @@ from sixfold.tasks.understand.card import card
 from sixfold.tasks.understand.learner import EncoderLearner
 from sixfold.tasks.understand.processor import EncoderProcessor
 from sixfold.tasks.understand.recipe import AnyUnderstandRecipe, UnderstandRecipe
-from sixfold.tasks.understand.survey import Survey, choose_held_out, plain, survey
+from sixfold.tasks.understand.survey import Survey, choose_held_out, survey
 from sixfold.training.base import Base, refuse_changed_base
 from sixfold.training.card import model_card
 from sixfold.training.recipe import Plan
@@ -229,7 +229,7 @@ class UnderstandTask(ABC, Generic[Example, AnyUnderstandRecipe]):
         data = given.recipe.data
         held_out = choose_held_out(given.survey, data.valid_share, data.valid_examples)
         for chunk in chunks(given.train):
-            keys = hash_texts(plain(self.together_of(example)) for example in chunk)
+            keys = hash_texts(normalised(self.together_of(example)) for example in chunk)
             is_held_out = contains(held_out, keys)
             for name, chosen in zip(SPLITS, (~is_held_out, is_held_out), strict=True):
                 if chosen.any():
