@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast, overload
+from typing import overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sixfold.callbacks import OnProgress, no_progress
-from sixfold.decode.encoder import TextEncoder
-from sixfold.decode.opening import read_folder, ready_device
 from sixfold.errors import ModelFolderError
-from sixfold.models.encoder_only import EncoderOnly
-from sixfold.models.folder import ModelInfo, load_any_tokenizer
+from sixfold.tasks.understand.predictor import Predictor
 from sixfold.text.encoder_row import EncoderRow
 from sixfold.training.task import Opening
 
@@ -28,12 +25,15 @@ Vectors = NDArray[np.float32]
 TEXTS_AT_ONCE = 4096  # in one call, so that progress is seen and memory bounded
 
 
-class Embedder:
+class Embedder(Predictor):
     """A model that embeds, with its tokenizer."""
 
-    def __init__(self, encoder: TextEncoder, info: ModelInfo) -> None:
-        self.encoder, self.info = encoder, info
-        self.width = encoder.model.config.d_model
+    task = "embed"
+
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return self.encoder.model.config.d_model
 
     @overload
     def embed(self, texts: str, on_progress: OnProgress = no_progress) -> Vectors: ...
@@ -72,12 +72,9 @@ class Embedder:
 
 def open_embedder(opening: Opening) -> Embedder:
     """Open a model folder for embedding."""
-    device = ready_device(opening.device, opening.precision)
-    folder = Path(opening.folder)
-    models, tokenizer, info = read_folder(folder, "embed", load_any_tokenizer)
-    if len(models) > 1 or opening.partners:
+    if opening.partners:
         raise ModelFolderError("A model that embeds stands alone: no ensemble averages vectors.")
-    model = cast("EncoderOnly", models[0].to(device))
-    if model.config.head != "projection":
-        raise ModelFolderError(f"{folder} is no model that embeds: its head is {model.config.head!r}.")
-    return Embedder(TextEncoder(model, tokenizer, info.processors["text"], opening.precision), info)
+    embedder = Embedder.load(Path(opening.folder), opening.device, opening.precision)
+    if (head := embedder.encoder.model.config.head) != "projection":
+        raise ModelFolderError(f"{opening.folder} is no model that embeds: its head is {head!r}.")
+    return embedder
